@@ -1,0 +1,202 @@
+// Pass "place_outputs": outputs that overwrite an input are written in place when nothing can still need the old contents,
+// else computed into scratch and copied at the end.
+#include <algorithm>
+#include <unordered_map>
+
+#include "compiler/fuse.h"
+
+namespace neuron::compiler {
+
+namespace {
+
+struct Reads {
+  int32_t last = -1;  // region
+};
+
+std::vector<uint8_t> live_terms(const Region& r) {
+  std::vector<uint8_t> live(r.expression.terms.size(), 0);
+  for (const Store& s : r.stores)
+    if (s.term >= 0) live[static_cast<size_t>(s.term)] = 1;
+  for (size_t t = live.size(); t-- > 0;)
+    if (live[t])
+      for (int32_t i : r.expression.terms[t].inputs) live[static_cast<size_t>(i)] = 1;
+  return live;
+}
+
+bool updates_in_place(ir::Op op) { return op == ir::Op::scatter || op == ir::Op::dynamic_update_slice; }
+
+class OutputPlacer {
+ public:
+  OutputPlacer(const ir::Graph& graph, FusionPlan& plan) : graph_(graph), plan_(plan) {}
+
+  Status run() {
+    collect_reads();
+    const size_t regions = plan_.regions.size();
+    for (size_t r = 0; r < regions; ++r) {
+      for (size_t s = 0; s < plan_.regions[r].stores.size(); ++s) {
+        const int32_t o = plan_.regions[r].stores[s].output;
+        if (o < 0 || graph_.outputs[static_cast<size_t>(o)].alias < 0) continue;
+        if (!may_overwrite(r, plan_.regions[r].stores[s], graph_.outputs[static_cast<size_t>(o)].alias)) defer(r, s);
+      }
+    }
+    share_output_buffers(regions);
+    return {};
+  }
+
+ private:
+  void collect_reads() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i)
+      if (const auto* a = std::get_if<ir::ParameterAttrs>(&graph_.nodes[i].attrs))
+        if (a->kind == ir::ParameterAttrs::Kind::tensor) parameter_of_[static_cast<int32_t>(i)] = a->index;
+    live_.reserve(plan_.regions.size());
+    for (size_t r = 0; r < plan_.regions.size(); ++r) {
+      const Region& region = plan_.regions[r];
+      live_.push_back(live_terms(region));
+      for (size_t t = 0; t < region.expression.terms.size(); ++t)
+        if (live_[r][t] && region.expression.terms[t].kind == TermKind::load) note(region.expression.terms[t].source, r);
+      for (const Operand& o : region.operands)
+        if (o.base.present()) note(o.base, r);
+    }
+  }
+
+  void note(ir::Value source, size_t region) {
+    if (source.result != 0) return;
+    auto it = parameter_of_.find(source.node);
+    if (it == parameter_of_.end()) return;
+    Reads& reads = reads_[it->second];
+    reads.last = std::max(reads.last, static_cast<int32_t>(region));
+  }
+
+  bool is_parameter(ir::Value source, int32_t index) const {
+    if (source.result != 0) return false;
+    auto it = parameter_of_.find(source.node);
+    return it != parameter_of_.end() && it->second == index;
+  }
+
+  bool may_overwrite(size_t r, const Store& store, int32_t parameter) {
+    auto it = reads_.find(parameter);
+    if (it == reads_.end()) return true;
+    if (it->second.last > static_cast<int32_t>(r)) return false;
+    Region& region = plan_.regions[r];
+    if (region.kind == RegionKind::node) return may_update_in_place(region, store, parameter);
+    for (const Operand& o : region.operands)
+      if (is_parameter(o.base, parameter)) return false;
+    for (size_t t = 0; t < region.expression.terms.size(); ++t) {
+      const Term& term = region.expression.terms[t];
+      if (live_[r][t] && term.kind == TermKind::load && is_parameter(term.source, parameter) && !(term.view == store.view))
+        return false;
+    }
+    return true;
+  }
+
+  bool may_update_in_place(Region& region, const Store& store, int32_t parameter) {
+    bool reads = false;
+    for (size_t k = 0; k < region.operands.size(); ++k) {
+      if (!is_parameter(region.operands[k].base, parameter)) continue;
+      if (k > 0) return false;
+      reads = true;
+    }
+    if (!reads) return true;
+    const ir::Node& node = graph_.nodes[static_cast<size_t>(region.node)];
+    if (!updates_in_place(node.op) || !(region.operands[0].view == store.view)) return false;
+    for (const Store& s : region.stores)
+      if (s.output >= 0 && s.output != store.output) return false;
+    region.in_place = true;
+    return true;
+  }
+
+  // Store s of region r goes to scratch; a copy region at the end moves it to the output.
+  void defer(size_t r, size_t s) {
+    Store& store = plan_.regions[r].stores[s];
+    const int32_t output = store.output;
+    const ir::Value value = store.value;
+    const std::vector<int64_t>& shape = graph_.type(value).shape;
+    Region copy;
+    copy.node = value.node;
+    for (int64_t e : shape)
+      if (e != 1) copy.expression.extents.push_back(e);
+    copy.expression.reduced.assign(copy.expression.extents.size(), 0);
+    Term load;
+    load.kind = TermKind::load;
+    load.dtype = graph_.type(value).dtype;
+    load.source = scratch_name(value);
+    load.view = copy.expression.full_view();
+    copy.expression.terms.push_back(std::move(load));
+    Store out;
+    out.term = 0;
+    out.value = value;
+    out.output = output;
+    out.view.strides.clear();
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (shape[d] != 1) out.view.strides.push_back(graph_.outputs[static_cast<size_t>(output)].strides[d]);
+    copy.stores.push_back(std::move(out));
+    plan_.regions.push_back(std::move(copy));
+    live_.emplace_back(1, 1);
+    // The scratch store: the value's own order of elements.
+    std::vector<Store>& stores = plan_.regions[r].stores;
+    Store dense = stores[s];
+    dense.output = -1;
+    dense.value = scratch_name(value);
+    dense.view = dense_view(plan_.regions[r], dense);
+    const bool present = std::any_of(stores.begin(), stores.end(),
+                                     [&](const Store& o) { return o.output < 0 && o.value == dense.value; });
+    if (present) {
+      stores[s].output = -2;  // removed below
+    } else {
+      stores[s] = std::move(dense);
+    }
+  }
+
+  // Leaves are copied from a region of their own: result 1 names the copy.
+  ir::Value scratch_name(ir::Value v) const {
+    const ir::Op op = graph_.node(v).op;
+    const bool leaf = op == ir::Op::parameter || op == ir::Op::constant || op == ir::Op::iota;
+    return leaf ? ir::Value{v.node, 1} : v;
+  }
+
+  View dense_view(const Region& region, const Store& store) const {
+    if (region.kind == RegionKind::node) return identity_view(graph_.type(store.value).shape);
+    const std::vector<int64_t>& shape = graph_.type({store.value.node, store.value.result == 1 && scratch_is_leaf(store.value) ? 0 : store.value.result}).shape;
+    int64_t n = 1;
+    for (int64_t e : shape) n *= e;
+    return region.expression.has_reduced() && n == region.expression.outer_elements() ? region.expression.row_view()
+                                                                                      : region.expression.full_view();
+  }
+
+  bool scratch_is_leaf(ir::Value v) const {
+    const ir::Op op = graph_.node(v).op;
+    return op == ir::Op::parameter || op == ir::Op::constant || op == ir::Op::iota;
+  }
+
+  // A value that is also written to a dense output lives there; its scratch store goes away.
+  void share_output_buffers(size_t regions) {
+    for (size_t r = 0; r < regions; ++r) {
+      std::vector<Store>& stores = plan_.regions[r].stores;
+      std::erase_if(stores, [](const Store& s) { return s.output == -2; });
+      for (size_t i = 0; i < stores.size(); ++i) {
+        if (stores[i].output < 0) continue;
+        const ir::Value v = stores[i].value;
+        const ir::Output& out = graph_.outputs[static_cast<size_t>(stores[i].output)];
+        if (out.strides != dense_strides(graph_.type(v).shape)) continue;
+        auto scratch = std::find_if(stores.begin(), stores.end(),
+                                    [&](const Store& s) { return s.output < 0 && s.value == v; });
+        if (scratch == stores.end()) continue;
+        plan_.value_in_output.emplace_back(v, stores[i].output);
+        stores.erase(scratch);
+        i = static_cast<size_t>(-1);
+      }
+    }
+  }
+
+  const ir::Graph& graph_;
+  FusionPlan& plan_;
+  std::unordered_map<int32_t, int32_t> parameter_of_;  // node -> tensor parameter index
+  std::unordered_map<int32_t, Reads> reads_;           // tensor parameter index -> readers
+  std::vector<std::vector<uint8_t>> live_;
+};
+
+}  // namespace
+
+Status place_outputs(const ir::Graph& graph, FusionPlan& plan) { return OutputPlacer(graph, plan).run(); }
+
+}  // namespace neuron::compiler

@@ -1,0 +1,192 @@
+// Matmul micro-kernels of one ISA level: register blocks of up to 6 rows by one panel (64 columns with AVX-512, else 16).
+#include <immintrin.h>
+
+#include "emulator/kernels/level.h"
+
+namespace neuron::emulator::NEURON_LEVEL {
+
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kVectors = 4, kLanes = 16, kRows = 6;
+using R = __m512;
+NEURON_INLINE R load(const float* p) { return _mm512_loadu_ps(p); }
+NEURON_INLINE void store(float* p, R x) { _mm512_storeu_ps(p, x); }
+NEURON_INLINE R splat(const float* p) { return _mm512_set1_ps(*p); }
+NEURON_INLINE R zero() { return _mm512_setzero_ps(); }
+NEURON_INLINE R multiply_add(R a, R b, R c) { return _mm512_fmadd_ps(a, b, c); }
+NEURON_INLINE R add(R a, R b) { return _mm512_add_ps(a, b); }
+#elif defined(__AVX2__)
+constexpr int kVectors = 2, kLanes = 8, kRows = 6;
+using R = __m256;
+NEURON_INLINE R load(const float* p) { return _mm256_loadu_ps(p); }
+NEURON_INLINE void store(float* p, R x) { _mm256_storeu_ps(p, x); }
+NEURON_INLINE R splat(const float* p) { return _mm256_broadcast_ss(p); }
+NEURON_INLINE R zero() { return _mm256_setzero_ps(); }
+NEURON_INLINE R multiply_add(R a, R b, R c) { return _mm256_fmadd_ps(a, b, c); }
+NEURON_INLINE R add(R a, R b) { return _mm256_add_ps(a, b); }
+#else
+constexpr int kVectors = 4, kLanes = 4, kRows = 2;
+struct R {
+  float v[4];
+};
+NEURON_INLINE R load(const float* p) { return {{p[0], p[1], p[2], p[3]}}; }
+NEURON_INLINE void store(float* p, R x) {
+  for (int i = 0; i < 4; ++i) p[i] = x.v[i];
+}
+NEURON_INLINE R splat(const float* p) { return {{*p, *p, *p, *p}}; }
+NEURON_INLINE R zero() { return {}; }
+NEURON_INLINE R multiply_add(R a, R b, R c) {
+  for (int i = 0; i < 4; ++i) c.v[i] = std::fma(a.v[i], b.v[i], c.v[i]);
+  return c;
+}
+NEURON_INLINE R add(R a, R b) {
+  for (int i = 0; i < 4; ++i) a.v[i] += b.v[i];
+  return a;
+}
+#endif
+constexpr int kWidth = kVectors * kLanes;
+
+#define NEURON_UNROLL _Pragma("GCC unroll 8")
+#define NEURON_BLOCK                      \
+  NEURON_UNROLL for (int m = 0; m < MR; ++m) \
+    NEURON_UNROLL for (int v = 0; v < kVectors; ++v)
+
+// Rows of A. `k_major`: a_row is 1 and a[k*stride + m]; else a[m*stride + k], with one base per three rows to save registers.
+template <int MR, bool k_major>
+struct Rows {
+  const float* base[(MR + 2) / 3];
+  ptrdiff_t stride;
+  NEURON_INLINE Rows(const float* a, ptrdiff_t s) : stride(s) {
+    NEURON_UNROLL for (int i = 0; i < (MR + 2) / 3; ++i) base[i] = k_major ? a : a + 3 * i * s;
+  }
+  NEURON_INLINE const float* at(int m, ptrdiff_t k) const {
+    return k_major ? base[0] + k * stride + m : base[m / 3] + (m % 3) * stride + k;
+  }
+};
+
+template <int MR, bool k_major>
+void chain_block(const MatmulBlock& t, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate) {
+  R x[MR][kVectors];
+  NEURON_BLOCK x[m][v] = accumulate ? load(c + m * c_row + kLanes * v) : zero();
+  const ptrdiff_t stride = k_major ? t.a_column : t.a_row;
+  const ptrdiff_t a_segment = t.a_segment, b_segment = t.b_segment;
+  const int k_count = t.k, segments = t.segments;
+#if defined(__AVX2__)
+  NEURON_UNROLL for (int m = 0; m < MR; ++m) {  // the next row block's C comes from L2 or further
+    NEURON_UNROLL for (int v = 0; v < kWidth; v += 16) _mm_prefetch(reinterpret_cast<const char*>(c + (MR + m) * c_row + v), _MM_HINT_T0);
+  }
+#endif
+  for (int s = 0; s < segments; ++s, a += a_segment, b += b_segment) {
+    const Rows<MR, k_major> rows(a, stride);
+    const float* p = b;
+    for (int k = 0; k < k_count; ++k, p += kWidth) {
+      R y[kVectors];
+      NEURON_UNROLL for (int v = 0; v < kVectors; ++v) y[v] = load(p + kLanes * v);
+      NEURON_UNROLL for (int m = 0; m < MR; ++m) {
+        const R w = splat(rows.at(m, k));
+        NEURON_UNROLL for (int v = 0; v < kVectors; ++v) x[m][v] = multiply_add(w, y[v], x[m][v]);
+      }
+    }
+  }
+  NEURON_BLOCK store(c + m * c_row + kLanes * v, x[m][v]);
+}
+
+// The matrix unit's order: per 32 k's an even and an odd chain in two passes over the same registers, C in a small buffer.
+template <int MR, bool k_major>
+void unit_block(const MatmulBlock& t, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate) {
+  alignas(64) float even[MR * kWidth], sum[MR * kWidth];
+  NEURON_BLOCK store(sum + m * kWidth + kLanes * v, accumulate ? load(c + m * c_row + kLanes * v) : zero());
+  const ptrdiff_t stride = k_major ? t.a_column : t.a_row;
+  const ptrdiff_t a_segment = t.a_segment, b_segment = t.b_segment;
+  const int k_count = t.k, segments = t.segments;
+  for (int s = 0; s < segments; ++s, a += a_segment, b += b_segment) {
+    const Rows<MR, k_major> rows(a, stride);
+    const float* p = b;
+    for (int k0 = 0; k0 < k_count; k0 += 32, p += 32 * kWidth) {
+      R x[MR][kVectors];
+#define NEURON_PASS(parity)                                                                                \
+  NEURON_BLOCK x[m][v] = zero();                                                                           \
+  for (int k = parity; k < 32; k += 2) {                                                                   \
+    R y[kVectors];                                                                                         \
+    NEURON_UNROLL for (int v = 0; v < kVectors; ++v) y[v] = load(p + k * kWidth + kLanes * v);             \
+    NEURON_UNROLL for (int m = 0; m < MR; ++m) {                                                           \
+      const R w = splat(rows.at(m, k0 + k));                                                               \
+      NEURON_UNROLL for (int v = 0; v < kVectors; ++v) x[m][v] = multiply_add(w, y[v], x[m][v]);           \
+    }                                                                                                      \
+  }
+      NEURON_PASS(0)
+      NEURON_BLOCK store(even + m * kWidth + kLanes * v, x[m][v]);
+      asm volatile("" ::: "memory");
+      NEURON_PASS(1)
+#undef NEURON_PASS
+      NEURON_BLOCK {
+        const int at = m * kWidth + kLanes * v;
+        store(sum + at, add(load(sum + at), add(load(even + at), x[m][v])));
+      }
+    }
+  }
+  NEURON_BLOCK store(c + m * c_row + kLanes * v, load(sum + m * kWidth + kLanes * v));
+}
+
+using BlockKernel = void (*)(const MatmulBlock&, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate);
+
+// All row blocks of all panels; a last panel narrower than kWidth goes through a buffer.
+NEURON_INLINE void all_blocks(const MatmulBlock& t, const BlockKernel* by_rows) {
+  const int blocks = (t.m + kRows - 1) / kRows, small = t.m / blocks, larger = t.m % blocks;
+  for (int n = 0; n < t.n; n += kWidth) {
+    const float* b = t.b + (n / kWidth) * t.b_panel;
+    const int columns = t.n - n < kWidth ? t.n - n : kWidth;
+    int m = 0;
+    for (int i = 0; i < blocks; ++i) {
+      const int rows = small + (i < larger ? 1 : 0);
+      const float* a = t.a + m * t.a_row;
+      float* c = t.c + m * t.c_row + n;
+      if (columns == kWidth) {
+        by_rows[rows](t, a, b, c, t.c_row, t.accumulate);
+      } else {
+        alignas(64) float edge[2 * kRows * kWidth];
+        if (t.accumulate) {
+          for (int r = 0; r < rows; ++r)
+            for (int j = 0; j < kWidth; ++j) edge[r * kWidth + j] = j < columns ? c[r * t.c_row + j] : 0.0f;
+        }
+        by_rows[rows](t, a, b, edge, kWidth, t.accumulate);
+        for (int r = 0; r < rows; ++r)
+          for (int j = 0; j < columns; ++j) c[r * t.c_row + j] = edge[r * kWidth + j];
+      }
+      m += rows;
+    }
+  }
+}
+
+#if defined(__AVX2__)
+#define NEURON_ROW_TABLE(block, k_major) \
+  { nullptr, block<1, k_major>, block<2, k_major>, block<3, k_major>, block<4, k_major>, block<5, k_major>, block<6, k_major> }
+#else
+#define NEURON_ROW_TABLE(block, k_major) { nullptr, block<1, k_major>, block<2, k_major> }
+#endif
+constexpr BlockKernel kChain[2][7] = {NEURON_ROW_TABLE(chain_block, false), NEURON_ROW_TABLE(chain_block, true)};
+constexpr BlockKernel kUnit[2][7] = {NEURON_ROW_TABLE(unit_block, false), NEURON_ROW_TABLE(unit_block, true)};
+
+void matmul_chain(const MatmulBlock& t) { all_blocks(t, kChain[t.a_column == 1 ? 0 : 1]); }
+
+__attribute__((noinline)) void unit_blocks(const MatmulBlock& t) { all_blocks(t, kUnit[t.a_column == 1 ? 0 : 1]); }
+
+// Flush-to-zero and denormals-are-zero hold for exactly this call.
+void matmul_matrix_unit(const MatmulBlock& t) {
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | 0x8040u);
+  asm volatile("" ::: "memory");
+  unit_blocks(t);
+  asm volatile("" ::: "memory");
+  _mm_setcsr(before);
+}
+
+}  // namespace
+
+void fill_matmul_kernels(Kernels& t) {
+  t.matmul_chain = matmul_chain;
+  t.matmul_matrix_unit = matmul_matrix_unit;
+}
+
+}  // namespace neuron::emulator::NEURON_LEVEL

@@ -1,0 +1,249 @@
+// Conversions, packing, transposition and random words of one ISA level.
+#include <cstring>
+
+#include "emulator/kernels/level.h"
+
+namespace neuron::emulator::NEURON_LEVEL {
+
+namespace {
+
+// Values of a 256-entry format, filled on first use.
+template <float (*convert)(uint8_t)>
+const float* byte_table() {
+  struct Table {
+    float values[256];
+    Table() {
+      for (int i = 0; i < 256; ++i) values[i] = convert(static_cast<uint8_t>(i));
+    }
+  };
+  static const Table table;
+  return table.values;
+}
+
+template <float (*convert)(uint8_t)>
+void load_byte_format(float* d, const void* s, size_t n) {
+  const float* table = byte_table<convert>();
+  const uint8_t* p = static_cast<const uint8_t*>(s);
+  for (size_t i = 0; i < n; ++i) d[i] = table[p[i]];
+}
+float from_e4m3(uint8_t v) { return f8e4m3fn_to_f32(v); }
+float from_e5m2(uint8_t v) { return f8e5m2_to_f32(v); }
+
+void load_bool(float* d, const void* s, size_t n) {
+  const uint8_t* p = static_cast<const uint8_t*>(s);
+  for (size_t i = 0; i < n; ++i) d[i] = p[i] != 0 ? 1.0f : 0.0f;
+}
+template <class T>
+void load_integer(float* d, const void* s, size_t n) {
+  const T* p = static_cast<const T*>(s);
+  for (size_t i = 0; i < n; ++i) d[i] = static_cast<float>(p[i]);
+}
+void load_f32(float* d, const void* s, size_t n) {
+  const float* p = static_cast<const float*>(s);
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) V::load(p + i).store(d + i);
+  const int rest = static_cast<int>(n - i);
+  if (rest > 0) V::load_partial(p + i, rest).store_partial(d + i, rest);
+}
+// 16-bit formats: full vectors, then one through a padded copy.
+template <class LoadVector>
+NEURON_INLINE void load_half(float* d, const void* s, size_t n, LoadVector load) {
+  const uint16_t* p = static_cast<const uint16_t*>(s);
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) load(p + i).store(d + i);
+  if (i < n) {
+    uint16_t rest[16] = {};
+    std::memcpy(rest, p + i, (n - i) * 2);
+    load(rest).store_partial(d + i, static_cast<int>(n - i));
+  }
+}
+template <class StoreVector>
+NEURON_INLINE void store_half(void* d, const float* s, size_t n, StoreVector store) {
+  uint16_t* p = static_cast<uint16_t*>(d);
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) store(p + i, V::load(s + i));
+  if (i < n) {
+    uint16_t rest[16];
+    store(rest, V::load_partial(s + i, static_cast<int>(n - i)));
+    std::memcpy(p + i, rest, (n - i) * 2);
+  }
+}
+void load_bf16s(float* d, const void* s, size_t n) {
+  load_half(d, s, n, [](const uint16_t* p) __attribute__((always_inline)) { return load_bf16(p); });
+}
+void load_f16s(float* d, const void* s, size_t n) {
+  load_half(d, s, n, [](const uint16_t* p) __attribute__((always_inline)) { return load_f16(p); });
+}
+void store_bf16s(void* d, const float* s, size_t n) {
+  store_half(d, s, n, [](uint16_t* p, V x) __attribute__((always_inline)) { store_bf16(p, x); });
+}
+void store_f16s(void* d, const float* s, size_t n) {
+  store_half(d, s, n, [](uint16_t* p, V x) __attribute__((always_inline)) { store_f16(p, x); });
+}
+
+void store_bool(void* d, const float* s, size_t n) {
+  uint8_t* p = static_cast<uint8_t*>(d);
+  for (size_t i = 0; i < n; ++i) p[i] = s[i] != 0 ? 1 : 0;
+}
+// Through i64 with the out-of-range rule, then wrapped.
+template <class T>
+void store_integer(void* d, const float* s, size_t n) {
+  T* p = static_cast<T*>(d);
+  for (size_t i = 0; i < n; ++i) {
+    const float x = s[i];
+    const int64_t v = x >= -9223372036854775808.0f && x < 9223372036854775808.0f ? static_cast<int64_t>(x) : INT64_MIN;
+    p[i] = static_cast<T>(v);
+  }
+}
+void store_f32(void* d, const float* s, size_t n) { load_f32(static_cast<float*>(d), s, n); }
+void store_f64(void* d, const float* s, size_t n) {
+  double* p = static_cast<double*>(d);
+  for (size_t i = 0; i < n; ++i) p[i] = s[i];
+}
+void load_f64(float* d, const void* s, size_t n) {
+  const double* p = static_cast<const double*>(s);
+  for (size_t i = 0; i < n; ++i) d[i] = static_cast<float>(p[i]);
+}
+void store_e4m3(void* d, const float* s, size_t n) {
+  uint8_t* p = static_cast<uint8_t*>(d);
+  for (size_t i = 0; i < n; ++i) p[i] = f32_to_f8e4m3fn(s[i]);
+}
+void store_e5m2(void* d, const float* s, size_t n) {
+  uint8_t* p = static_cast<uint8_t*>(d);
+  for (size_t i = 0; i < n; ++i) p[i] = f32_to_f8e5m2(s[i]);
+}
+
+void stream(float* d, const float* s, size_t n) {
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) V::load(s + i).stream(d + i);
+  for (; i < n; ++i) d[i] = s[i];
+}
+
+// Blocks of 16x16, so that reads and writes both stay within a few cache lines.
+void transpose32(uint32_t* d, ptrdiff_t d_row, const uint32_t* s, ptrdiff_t s_row, int rows, int columns) {
+  for (int r0 = 0; r0 < rows; r0 += 16) {
+    const int r1 = r0 + 16 < rows ? r0 + 16 : rows;
+    for (int c0 = 0; c0 < columns; c0 += 16) {
+      const int c1 = c0 + 16 < columns ? c0 + 16 : columns;
+      for (int c = c0; c < c1; ++c)
+        for (int r = r0; r < r1; ++r) d[c * d_row + r] = s[r * s_row + c];
+    }
+  }
+}
+
+#if defined(__AVX512F__)
+constexpr int kPanelWidth = 64;
+#else
+constexpr int kPanelWidth = 16;
+#endif
+
+void pack_f32(float* panel, const float* s, int n, ptrdiff_t panel_stride) {
+  for (; n >= kPanelWidth; n -= kPanelWidth, s += kPanelWidth, panel += panel_stride) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kPanelWidth; v += 16) V::load(s + v).store(panel + v);
+  }
+  if (n > 0) {
+    for (int v = 0; v < kPanelWidth; v += 16) (n > v ? V::load_partial(s + v, n - v < 16 ? n - v : 16) : V::set(0)).store(panel + v);
+  }
+}
+void pack_bf16(float* panel, const uint16_t* s, int n, ptrdiff_t panel_stride) {
+  for (; n >= kPanelWidth; n -= kPanelWidth, s += kPanelWidth, panel += panel_stride) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kPanelWidth; v += 16) load_bf16(s + v).store(panel + v);
+  }
+  if (n > 0) {
+    uint16_t rest[kPanelWidth] = {};
+    std::memcpy(rest, s, static_cast<size_t>(n) * 2);
+    for (int v = 0; v < kPanelWidth; v += 16) load_bf16(rest + v).store(panel + v);
+  }
+}
+
+void fma_row_f64(double* sum, double w, const double* x, size_t n) {
+  for (size_t i = 0; i < n; ++i) sum[i] = std::fma(w, x[i], sum[i]);
+}
+
+// --- Philox4x32-10 ---
+
+constexpr int kBatch = 16;
+
+// Words 0 and 1 for counters first..first+15.
+NEURON_INLINE void philox(uint64_t key, uint64_t first, uint32_t (&w0)[kBatch], uint32_t (&w1)[kBatch]) {
+  uint32_t c0[kBatch], c1[kBatch], c2[kBatch], c3[kBatch];
+  for (int i = 0; i < kBatch; ++i) {
+    const uint64_t counter = first + static_cast<uint64_t>(i);
+    c0[i] = static_cast<uint32_t>(counter);
+    c1[i] = static_cast<uint32_t>(counter >> 32);
+    c2[i] = 0;
+    c3[i] = 0;
+  }
+  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < kBatch; ++i) {
+      const uint64_t p0 = uint64_t{0xD2511F53u} * c0[i], p1 = uint64_t{0xCD9E8D57u} * c2[i];
+      const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0, n2 = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
+      c1[i] = static_cast<uint32_t>(p1);
+      c3[i] = static_cast<uint32_t>(p0);
+      c0[i] = n0;
+      c2[i] = n2;
+    }
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  for (int i = 0; i < kBatch; ++i) {
+    w0[i] = c0[i];
+    w1[i] = c1[i];
+  }
+}
+
+void random_u32(uint32_t* d, uint64_t key, uint64_t first, size_t n) {
+  uint32_t w0[kBatch], w1[kBatch];
+  for (size_t i = 0; i < n; i += kBatch) {
+    philox(key, first + i, w0, w1);
+    std::memcpy(d + i, w0, (n - i < kBatch ? n - i : kBatch) * 4);
+  }
+}
+void random_u64(uint64_t* d, uint64_t key, uint64_t first, size_t n) {
+  uint32_t w0[kBatch], w1[kBatch];
+  for (size_t i = 0; i < n; i += kBatch) {
+    philox(key, first + i, w0, w1);
+    for (size_t j = 0; j < kBatch && i + j < n; ++j) d[i + j] = w0[j] | static_cast<uint64_t>(w1[j]) << 32;
+  }
+}
+
+void fill_conversions(Kernels& t) {
+  const auto set = [&t](DType type, LoadKernel load, StoreKernel store) {
+    t.load[static_cast<int>(type)] = load;
+    t.store[static_cast<int>(type)] = store;
+  };
+  set(DType::boolean, load_bool, store_bool);
+  set(DType::u8, load_integer<uint8_t>, store_integer<uint8_t>);
+  set(DType::i8, load_integer<int8_t>, store_integer<int8_t>);
+  set(DType::u16, load_integer<uint16_t>, store_integer<uint16_t>);
+  set(DType::i16, load_integer<int16_t>, store_integer<int16_t>);
+  set(DType::u32, load_integer<uint32_t>, store_integer<uint32_t>);
+  set(DType::i32, load_integer<int32_t>, store_integer<int32_t>);
+  set(DType::u64, load_integer<uint64_t>, store_integer<uint64_t>);
+  set(DType::i64, load_integer<int64_t>, store_integer<int64_t>);
+  set(DType::f8e4m3fn, load_byte_format<from_e4m3>, store_e4m3);
+  set(DType::f8e5m2, load_byte_format<from_e5m2>, store_e5m2);
+  set(DType::f16, load_f16s, store_f16s);
+  set(DType::bf16, load_bf16s, store_bf16s);
+  set(DType::f32, load_f32, store_f32);
+  set(DType::f64, load_f64, store_f64);
+}
+
+}  // namespace
+
+void fill_memory_kernels(Kernels& t) {
+  fill_conversions(t);
+  t.panel_width = kPanelWidth;
+  t.stream = stream;
+  t.transpose32 = transpose32;
+  t.pack_f32 = pack_f32;
+  t.pack_bf16 = pack_bf16;
+  t.fma_row_f64 = fma_row_f64;
+  t.random_u32 = random_u32;
+  t.random_u64 = random_u64;
+}
+
+}  // namespace neuron::emulator::NEURON_LEVEL

@@ -1,0 +1,97 @@
+// Running a plan: loops, row groups, workers.
+#pragma once
+
+#include "emulator/plan/plan.h"
+
+namespace neuron::emulator::plan {
+
+inline constexpr double kForkNanoseconds = 20000;       // less work than this stays on the calling thread
+inline constexpr double kInterruptNanoseconds = 200000;  // estimated work between interrupt checks
+
+// Where a tile's host block comes from while a parallel region runs.
+struct RegionTile {
+  uint32_t object = 0;
+  bool copy_in = false;  // partly written outside the region: workers start from a copy
+};
+
+class LoopNode final : public Node {
+ public:
+  int level = 0;
+  uint32_t trip = 1;
+  bool parallel = false;                // iterations are independent and this is the level to share out
+  std::vector<RegionTile> own_tiles;    // written inside: every worker has its own
+  std::vector<NodePtr> body;
+
+  void run(Context& c, uint32_t first, uint32_t last) override;
+
+ private:
+  void iterate(Context& c, int64_t from, int64_t to);
+};
+
+// Consecutive row-independent instructions over the same partitions, executed for a few partitions at a time. Tiles that only
+// this group sees live in a buffer of just those rows.
+class GroupNode final : public Node {
+ public:
+  struct Contracted {
+    uint32_t object = 0;
+    int64_t row_bytes = 0;
+    int64_t buffer_offset = 0;
+    uint32_t partition_start = 0;
+  };
+  std::vector<NodePtr> nodes;
+  std::vector<Contracted> contracted;
+  int64_t buffer_bytes = 0;
+  uint32_t rows = 1;  // partitions per strip
+
+  void run(Context& c, uint32_t first, uint32_t last) override;
+
+ private:
+  void strips(Context& c, uint32_t first, uint32_t last);
+};
+
+// Calls the launch's interrupt check when enough work has passed on the calling thread; sets c.failed when it says stop.
+void check_interrupt(Context& c, double nanoseconds);
+
+class Plan final : public Executor {
+ public:
+  explicit Plan(std::shared_ptr<const isa::Program> program) : program_(std::move(program)) {}
+  Status prepare(bool pessimistic);
+  Status run(Launch& launch) override;
+
+  // The context of pool worker `worker` (> 0) while `parent` forks; its tiles are the parent's except `own`.
+  Context& fork(int worker, const Context& parent, const std::vector<RegionTile>& own);
+  void join(Context& parent);
+
+ private:
+  struct Stream {
+    std::vector<NodePtr> nodes;
+    std::vector<TileLayout> layouts;
+    std::unique_ptr<Context> main;
+    std::vector<std::unique_ptr<Context>> workers;
+    // Per node: what it waits for, and what it has signalled when it is done.
+    std::vector<std::vector<std::pair<uint16_t, int64_t>>> waits, signals;
+  };
+  struct Arena {
+    ~Arena();
+    uint8_t* allocate(size_t bytes);
+    std::vector<std::pair<void*, size_t>> maps;
+    uint8_t* next = nullptr;
+    size_t left = 0;
+  };
+
+  Status prepare_stream(size_t index, bool pessimistic);
+  std::unique_ptr<Context> new_context(Stream& s);
+  bool overlaps(const Launch& launch) const;
+  Status run_streams(Launch& launch);
+
+  std::shared_ptr<const isa::Program> program_;
+  std::vector<uint32_t> memory_class_;
+  std::vector<std::pair<uint32_t, uint32_t>> must_be_disjoint_, must_be_same_;  // tensor indices
+  std::vector<Stream> streams_;
+  Stream* current_ = nullptr;
+  Arena arena_;
+  bool pessimistic_ = false;
+  std::unique_ptr<Executor> for_overlaps_;
+};
+
+}  // namespace neuron::emulator::plan

@@ -1,0 +1,213 @@
+// Tensors from numbers: full, zeros, ones, eye, arange, linspace and their *_like and new_* forms.
+//
+// Not supported: layouts other than strided. `empty` is full of zeros here: only imported graphs ask.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/registry.h"
+
+namespace neuron::ops {
+namespace {
+
+using Kind = ScalarArg::Kind;
+
+DType number_dtype(const Lowering& l, const char* name) {
+  const ScalarArg* s = l.scalar_argument(name);
+  switch (s ? s->kind : Kind::floating) {
+    case Kind::boolean: return DType::boolean;
+    case Kind::integer: return DType::i64;
+    case Kind::complex: return to_complex(l.ambient().default_dtype);
+    default: return l.ambient().default_dtype;
+  }
+}
+
+Shape size_argument(const Lowering& l) { return l.ints("size"); }
+
+// Metas of a new tensor of `shape` in the requested memory format.
+std::optional<Metas> fresh(const Lowering& l, DType dtype, Shape shape) {
+  const auto format = memory_format_from_int(l.int_("memory_format", 0));
+  if (!format || *format == MemoryFormat::preserve) return one(contiguous_meta(dtype, std::move(shape)));
+  if (*format == MemoryFormat::contiguous) return one(contiguous_meta(dtype, std::move(shape)));
+  if (shape.size() != (*format == MemoryFormat::channels_last ? 4u : 5u)) return std::nullopt;
+  Shape strides = channels_last_strides(shape);
+  return one({dtype, std::move(shape), std::move(strides)});
+}
+
+std::optional<Metas> like_self(const Lowering& l) {
+  const TensorMeta& m = l.meta("self");
+  const auto format = memory_format_from_int(l.int_("memory_format", 1));
+  if (!format) return std::nullopt;
+  if (*format == MemoryFormat::channels_last && m.shape.size() != 4) return std::nullopt;
+  if (*format == MemoryFormat::channels_last_3d && m.shape.size() != 5) return std::nullopt;
+  return one({l.dtype("dtype").value_or(m.dtype), m.shape, strides_for(*format, m.shape, m.strides)});
+}
+
+Val spread(Lowering& l, const char* number, DType dtype, const Shape& shape) {
+  return broadcast_to(l.scalar(number, dtype), shape);
+}
+
+void register_full(Registry& registry) {
+  const auto sized = ResultRule([](const Lowering& l) {
+    return fresh(l, l.dtype("dtype").value_or(l.ambient().default_dtype), size_argument(l));
+  });
+  const auto new_sized = ResultRule([](const Lowering& l) {
+    return fresh(l, l.dtype("dtype").value_or(l.meta("self").dtype), size_argument(l));
+  });
+  struct Constant {
+    const char* name;
+    double value;
+  };
+  for (const Constant c : {Constant{"zeros", 0}, Constant{"ones", 1}, Constant{"empty", 0}}) {
+    const std::string name = c.name;
+    const bool empty = name == "empty";
+    NEURON_OP("aten::" + name + (empty ? ".memory_format" : ""), no_promotion(), sized, [c](Lowering& l) {
+      return full(l.builder(), l.dtype("dtype").value_or(l.ambient().default_dtype), size_argument(l), c.value);
+    });
+    NEURON_OP("aten::" + name + "_like", no_promotion(), result(like_self), [c](Lowering& l) {
+      const TensorMeta& m = l.meta("self");
+      return full(l.builder(), l.dtype("dtype").value_or(m.dtype), m.shape, c.value);
+    });
+    NEURON_OP("aten::new_" + name, no_promotion(), new_sized, [c](Lowering& l) {
+      return full(l.builder(), l.dtype("dtype").value_or(l.meta("self").dtype), size_argument(l), c.value);
+    });
+  }
+  for (const char* name : {"aten::empty_strided", "aten::new_empty_strided", "aten::empty_permuted"}) {
+    NEURON_OP(name, no_promotion(), no_rule(), [](Lowering& l) {
+      const DType otherwise = l.has("self") ? l.meta("self").dtype : l.ambient().default_dtype;
+      return full(l.builder(), l.dtype("dtype").value_or(otherwise), size_argument(l), 0);
+    });
+  }
+  NEURON_OP("aten::full", no_promotion(), result(ResultRule([](const Lowering& l) {
+              return fresh(l, l.dtype("dtype").value_or(number_dtype(l, "fill_value")), size_argument(l));
+            })),
+            [](Lowering& l) {
+              return spread(l, "fill_value", l.dtype("dtype").value_or(number_dtype(l, "fill_value")), size_argument(l));
+            });
+  NEURON_OP("aten::full_like", no_promotion(), result(like_self), [](Lowering& l) {
+    const TensorMeta& m = l.meta("self");
+    return spread(l, "fill_value", l.dtype("dtype").value_or(m.dtype), m.shape);
+  });
+  NEURON_OP("aten::new_full", no_promotion(), new_sized, [](Lowering& l) {
+    return spread(l, "fill_value", l.dtype("dtype").value_or(l.meta("self").dtype), size_argument(l));
+  });
+  NEURON_OP("aten::scalar_tensor", no_promotion(), result(ResultRule([](const Lowering& l) {
+              return std::optional<Metas>(one(contiguous_meta(l.dtype("dtype").value_or(l.ambient().default_dtype), {})));
+            })),
+            [](Lowering& l) { return l.scalar("s", l.dtype("dtype").value_or(l.ambient().default_dtype)); });
+  NEURON_OP("aten::fill.Scalar", no_promotion(), result(like_input()),
+            [](Lowering& l) { return spread(l, "value", l.meta("self").dtype, l.meta("self").shape); });
+  NEURON_OP("aten::fill.Tensor", no_promotion(), result(ResultRule([](const Lowering& l) -> std::optional<Metas> {
+              return l.meta("value").shape.empty() ? like_input()(l) : std::nullopt;
+            })),
+            [](Lowering& l) { return broadcast_to(convert(l.raw("value"), l.meta("self").dtype), l.meta("self").shape); });
+  NEURON_OP("aten::zero", no_promotion(), result(like_input()),
+            [](Lowering& l) { return full(l.builder(), l.meta("self").dtype, l.meta("self").shape, 0); });
+}
+
+// --- eye, arange, linspace ---
+
+std::optional<Metas> eye_result(const Lowering& l) {
+  const int64_t n = l.int_("n"), m = l.int_("m", n);
+  if (n < 0 || m < 0) return std::nullopt;
+  return one(contiguous_meta(l.dtype("dtype").value_or(l.ambient().default_dtype), {n, m}));
+}
+
+DType arange_dtype(const Lowering& l) {
+  if (const auto dtype = l.dtype("dtype")) return *dtype;
+  for (const char* name : {"start", "end", "step"}) {
+    const ScalarArg* s = l.scalar_argument(name);
+    if (s && s->kind != Kind::integer && s->kind != Kind::boolean) return l.ambient().default_dtype;
+  }
+  return DType::i64;
+}
+
+// Number of elements; integers exactly, as CPU.
+std::optional<int64_t> arange_length(const Lowering& l) {
+  const auto integer = [&](const char* name) {
+    const ScalarArg* s = l.scalar_argument(name);
+    return !s || s->known_int.has_value();
+  };
+  if (integer("start") && integer("end") && integer("step")) {
+    const int64_t start = l.int_("start", 0), end = l.int_("end"), step = l.int_("step", 1);
+    if (step == 0 || (step > 0 && end < start) || (step < 0 && end > start)) return std::nullopt;
+    return (end - start + step - (step > 0 ? 1 : -1)) / step;
+  }
+  const auto start = l.has("start") ? l.number("start") : 0.0, end = l.number("end");
+  const auto step = l.has("step") ? l.number("step") : 1.0;
+  if (!start || !end || !step || *step == 0 || !std::isfinite(*start) || !std::isfinite(*end)) return std::nullopt;
+  if ((*step > 0 && *end < *start) || (*step < 0 && *end > *start)) return std::nullopt;
+  return static_cast<int64_t>(std::ceil((*end - *start) / *step));
+}
+
+std::optional<Metas> arange_result(const Lowering& l) {
+  const auto length = arange_length(l);
+  if (!length) return std::nullopt;
+  return one(contiguous_meta(arange_dtype(l), {*length}));
+}
+
+Val arange(Lowering& l) {
+  const DType dtype = arange_dtype(l);
+  const TensorMeta* expected = l.expected(0);
+  const auto length = expected ? std::optional<int64_t>(expected->shape[0]) : arange_length(l);
+  if (!length) return l.unsupported("a range whose length is not known");
+  // CPU accumulates integers in i64, floats in f64 and half types in f32.
+  const DType math = is_integral(dtype) ? DType::i64 : opmath(dtype) == DType::f32 && dtype != DType::f32 ? DType::f32 : DType::f64;
+  Val x = iota(l.builder(), math, {*length}, 0);
+  if (l.has("step")) x = x * l.scalar("step", math);
+  if (l.has("start")) x = x + l.scalar("start", math);
+  return convert(x, dtype);
+}
+
+DType linspace_dtype(const Lowering& l) {
+  if (const auto dtype = l.dtype("dtype")) return *dtype;
+  const ScalarArg *a = l.scalar_argument("start"), *b = l.scalar_argument("end");
+  const bool complex = (a && a->kind == Kind::complex) || (b && b->kind == Kind::complex);
+  return complex ? to_complex(l.ambient().default_dtype) : l.ambient().default_dtype;
+}
+
+std::optional<Metas> linspace_result(const Lowering& l) {
+  if (l.int_("steps") < 0) return std::nullopt;
+  return one(contiguous_meta(linspace_dtype(l), {l.int_("steps")}));
+}
+
+// From both ends towards the middle, as CPU.
+Val linspace(Lowering& l, DType math) {
+  const int64_t n = l.int_("steps");
+  const Val start = l.scalar("start", math), end = l.scalar("end", math);
+  if (n <= 1) return broadcast_to(start, {n});
+  const Val step = (end - start) / static_cast<double>(n - 1);
+  const Val i = iota(l.builder(), DType::i64, {n}, 0);
+  const Val from_start = start + step * convert(i, math);
+  const Val from_end = end - step * convert(static_cast<double>(n - 1) - i, math);
+  return where(lt(i, static_cast<double>(n / 2)), from_start, from_end);
+}
+
+}  // namespace
+
+void register_factory(Registry& registry) {
+  register_full(registry);
+  for (const char* name : {"aten::eye", "aten::eye.m"}) {
+    NEURON_OP(name, no_promotion(), result(eye_result), [](Lowering& l) {
+      const int64_t n = l.int_("n"), m = l.int_("m", n);
+      const Val hit = eq(iota(l.builder(), DType::i64, {n, m}, 0), iota(l.builder(), DType::i64, {n, m}, 1));
+      return convert(hit, l.dtype("dtype").value_or(l.ambient().default_dtype));
+    });
+  }
+  for (const char* name : {"aten::arange", "aten::arange.start", "aten::arange.start_step"}) {
+    NEURON_OP(name, no_promotion(), result(arange_result), arange)
+        .decides_shape("start")
+        .decides_shape("end")
+        .decides_shape("step");
+  }
+  NEURON_OP("aten::linspace", no_promotion(), result(linspace_result), [](Lowering& l) {
+    const DType dtype = linspace_dtype(l);
+    return convert(linspace(l, is_integral(dtype) ? DType::f64 : opmath(dtype)), dtype);
+  });
+  NEURON_OP("aten::logspace", no_promotion(), result(linspace_result), [](Lowering& l) {
+    const DType dtype = linspace_dtype(l), math = is_integral(dtype) ? DType::f64 : opmath(dtype);
+    const Val base = l.has("base") ? l.scalar("base", math) : full(l.builder(), math, {}, 10);
+    return convert(pow(base, linspace(l, math)), dtype);
+  });
+}
+
+}  // namespace neuron::ops

@@ -1,0 +1,42 @@
+#include "ops/families.h"
+
+namespace neuron::ops {
+
+// Written here, not in a header: one line per family, in the order of registration (later ones may alias earlier ones).
+void register_unary(Registry&);
+void register_binary(Registry&);
+void register_comparison(Registry&);
+void register_ternary(Registry&);
+void register_activation(Registry&);
+void register_complex(Registry&);
+void register_reduction(Registry&);
+void register_statistics(Registry&);
+void register_cumulative(Registry&);
+void register_matmul(Registry&);
+void register_indexing(Registry&);
+void register_advanced_indexing(Registry&);
+void register_shape(Registry&);
+void register_views(Registry&);
+void register_view_backward(Registry&);
+void register_factory(Registry&);
+void register_prims(Registry&);
+void register_normalization(Registry&);
+void register_attention(Registry&);
+void register_loss(Registry&);
+void register_embedding(Registry&);
+void register_random(Registry&);
+void register_optimizer(Registry&);
+void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
+
+static constexpr Family kFamilies[] = {
+    register_unary,      register_binary,     register_comparison, register_ternary,           register_activation,
+    register_complex,    register_reduction,  register_statistics, register_cumulative,        register_matmul,
+    register_indexing,   register_advanced_indexing,               register_shape,             register_views,
+    register_view_backward, register_factory, register_prims,
+    register_normalization, register_attention, register_loss, register_embedding, register_random,
+    register_optimizer,     register_foreach,
+};
+
+std::span<const Family> families() { return kFamilies; }
+
+}  // namespace neuron::ops

@@ -1,0 +1,80 @@
+"""Bad calls raise PyTorch's own errors, and the device works afterwards."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda d: torch.ones(2, 3, device=d) + torch.ones(4, device=d),
+        lambda d: torch.ones(2, 3, device=d) @ torch.ones(2, 3, device=d),
+        lambda d: torch.cat([torch.ones(2, 3, device=d), torch.ones(2, 4, device=d)]),
+        lambda d: torch.ones(2, device=d).add_(torch.ones(3, device=d)),
+        lambda d: torch.ones(2, device=d).sum(3),
+        lambda d: torch.ones(2, device=d).softmax(5),
+        lambda d: torch.ones(2, device=d) & torch.ones(2, device=d),
+        lambda d: torch.nn.functional.layer_norm(torch.ones(2, 3, device=d), (4,)),
+    ],
+)
+def test_same_error_as_cpu(f) -> None:
+    with pytest.raises(Exception) as on_cpu:  # noqa: PT011
+        f("cpu")
+    with pytest.raises(type(on_cpu.value)) as on_device:
+        f("neuron")
+    assert str(on_device.value).split("\n")[0] == str(on_cpu.value).split("\n")[0]
+    assert (torch.ones(2, device="neuron") + 1).cpu().sum() == 4
+
+
+def test_mixed_devices_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        torch.ones(3).to("neuron") + torch.ones(3)
+    if torch.neuron.device_count() > 1:
+        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+            torch.ones(3).to("neuron:0") + torch.ones(3).to("neuron:1")
+
+
+def test_out_of_range_index_is_an_index_error_and_the_device_stays_usable() -> None:
+    table = torch.ones(4, 2).to("neuron")
+    with pytest.raises(IndexError):
+        torch.nn.functional.embedding(torch.tensor([1, 7]).to("neuron"), table)
+        torch.neuron.synchronize()
+    assert torch.nn.functional.embedding(torch.tensor([1, 3]).to("neuron"), table).cpu().sum() == 4
+
+
+def test_fallback_is_counted_warned_about_and_refusable() -> None:
+    import torch_neuronx
+
+    a = torch.eye(3).to("neuron") * 2
+    torch_neuronx.clear_op_tracking()
+    before = torch_neuronx.config.fallback()
+    try:
+        torch_neuronx.config.set_fallback("allow")
+        assert torch.allclose(torch.linalg.det(a).cpu(), torch.tensor(8.0))
+        assert torch_neuronx.fallback_count() > 0
+        torch_neuronx.config.set_fallback("error")
+        with pytest.raises(NotImplementedError, match=r"f32\[3,3\]"):
+            torch.linalg.det(a)
+    finally:
+        torch_neuronx.config.set_fallback(before)
+    with pytest.raises(ValueError, match="allow, warn or error"):
+        torch_neuronx.config.set_fallback("sometimes")
+
+
+def test_fallback_writes_in_place_and_out_results_back() -> None:
+    import torch_neuronx
+
+    before = torch_neuronx.config.fallback()
+    torch_neuronx.config.set_fallback("allow")
+    try:
+        host = torch.tensor([3.0, 1.0, 2.0])
+        device = host.to("neuron")
+        torch.special.bessel_j0(device, out=device)
+        assert torch.allclose(device.cpu(), torch.special.bessel_j0(host))
+        out = torch.empty(0, device="neuron")
+        torch.special.bessel_j1(host.to("neuron"), out=out)
+        assert torch.allclose(out.cpu(), torch.special.bessel_j1(host))
+    finally:
+        torch_neuronx.config.set_fallback(before)
