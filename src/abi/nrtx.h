@@ -29,7 +29,7 @@ typedef struct {
   uint64_t hbm_bytes_read, hbm_bytes_written;
   uint64_t flops;           /* multiply-adds of nc_matmul times two */
   uint32_t physical_cores_used;
-  char bound_by[16];        /* "tensor", "vector", "scalar", "gpsimd", "dma" or "latency" */
+  char bound_by[16];        /* "tensor", "vector", "scalar", "gpsimd", "dma", "latency", "launch" or "deadlock" */
 } nrtx_model_time_t;
 NRT_STATUS nrtx_get_model_time(nrt_model_t *model, nrtx_model_time_t *out, size_t size);
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "compiler/attention_tiles.h"
@@ -162,7 +163,9 @@ Backward::QueryTile Backward::load_queries(const Index& q0, int64_t rows, int le
   const Access lse = scalar_access(row_scalar("logsumexp"), rows);
   load_rows(lse, a_.logsumexp, q0);
   q.negative_lse = scalar_access(row_scalar("negative_logsumexp"), rows);
-  b_.tensor_scalar(Engine::vector, DType::f32, q.negative_lse, lse, AluOp::multiply, ProgramBuilder::immediate(-1.0));
+  // Clamped: a row without any key has logsumexp -inf, and its probabilities have to come out as exp(-inf) = 0.
+  b_.tensor_scalar(Engine::vector, DType::f32, q.negative_lse, lse, AluOp::multiply, ProgramBuilder::immediate(-1.0), false,
+                   AluOp::minimum, ProgramBuilder::immediate(std::numeric_limits<float>::max()));
   // delta = sum over keys of p dp, which equals the row sum of grad * out.
   const Access out = row_tile("out", a_.out, shape_.value_dim);
   const Access products = temporary("grad_times_out", DType::f32, rows, shape_.value_dim);

@@ -37,7 +37,7 @@ struct Softmax {
   Value logsumexp;      // [B,H,Sq]
 };
 
-// A fully masked row has probabilities 0 and logsumexp 0, as PyTorch's kernels give.
+// A fully masked row has probabilities 0 (as PyTorch's kernels give) and logsumexp -inf.
 Softmax masked_softmax(Builder& b, Value q, Value k, Value mask, const ir::AttentionAttrs& attrs) {
   const DType compute = accumulation_type(b.type(q).dtype);
   Value scores = multiply_by(b, batched_dot(b, q, 3, k, 3, compute), attrs.scale);
@@ -63,7 +63,7 @@ Softmax masked_softmax(Builder& b, Value q, Value k, Value mask, const ir::Atten
   Value divisor = b.select(empty, b.splat(row_type, 1.0), sum);
   Softmax result;
   result.probabilities = b.binary(Op::divide, exponentials, over_keys(b, divisor, type.shape));
-  result.logsumexp = b.binary(Op::add, shift, b.unary(Op::log, divisor));
+  result.logsumexp = b.binary(Op::add, shift, b.unary(Op::log, sum));
   return result;
 }
 

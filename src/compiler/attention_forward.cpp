@@ -196,15 +196,10 @@ void Forward::finish_tile(const Index& q0, int64_t rows, const Statistics& s) {
     }
     store_rows(a_.out, q0, out);
   }
-  if (a_.logsumexp.present) {
+  if (a_.logsumexp.present) {  // of a row without any key: log(0) = -inf
     const Access lse = scalar_access(row_scalar("logsumexp"), rows);
     b_.activation(Engine::scalar, DType::f32, ActFn::log, lse, s.sum);
     b_.tensor_tensor(Engine::vector, DType::f32, AluOp::subtract, lse, lse, s.negative_max);
-    if (a_.mask.present) {
-      const Access empty = b_.dense(b_.tile("row_is_empty", Space::sbuf, rows, 1, 2), DType::boolean, rows, 1);
-      b_.tensor_scalar(Engine::vector, DType::f32, empty, s.sum, AluOp::equal, ProgramBuilder::immediate(0.0));
-      b_.select(Engine::vector, DType::f32, lse, empty, {}, lse).scalar0 = ProgramBuilder::immediate(0.0);
-    }
     store_rows(a_.logsumexp, q0, lse);
   }
 }

@@ -280,16 +280,16 @@ class Canonicalizer {
     if (to.elements() == 0) return std::nullopt;
     ir::ReduceAttrs kept;
     kept.reducer = a.reducer;
-    std::vector<int64_t> shape;
+    std::vector<int64_t> shape;  // of the operand without reduced dimensions of size 1
     for (size_t d = 0; d < from.shape.size(); ++d) {
       const bool reduced = std::find(a.dims.begin(), a.dims.end(), static_cast<int64_t>(d)) != a.dims.end();
-      if (reduced && from.shape[d] != 1) kept.dims.push_back(static_cast<int64_t>(d));
-      else shape.push_back(from.shape[d]);
+      if (reduced && from.shape[d] == 1) continue;
+      if (reduced) kept.dims.push_back(static_cast<int64_t>(shape.size()));
+      shape.push_back(from.shape[d]);
     }
-    if (kept.dims.size() == a.dims.size()) return std::nullopt;
-    Value v = x;
-    if (!kept.dims.empty()) v = add(Op::reduce, {x}, {to.dtype, shape}, std::move(kept), n.label);
-    return add(Op::reshape, {v}, to, {}, n.label);
+    if (kept.dims.size() == a.dims.size() && !a.dims.empty()) return std::nullopt;
+    const Value flat = add(Op::reshape, {x}, {from.dtype, std::move(shape)}, {}, n.label);
+    return kept.dims.empty() ? flat : add(Op::reduce, {flat}, to, std::move(kept), n.label);
   }
 
   Value identity(ir::Reducer r, const ir::Type& t, int32_t label) {

@@ -38,6 +38,12 @@ class TensorTable {
     for (const Region& r : plan_.regions)
       for (const Store& s : r.stores)
         if (s.output < 0 && !context_.has_buffer(s.value)) {
+          if (is_staging(s.value)) {
+            const isa::Tensor& like = builder_.program().tensors[output_tensors_[static_cast<size_t>(staged_output(s.value))]];
+            const auto unit = static_cast<int64_t>(size_of(like.dtype));
+            context_.set_buffer(s.value, {builder_.scratch("staging", like.dtype, {static_cast<int64_t>(like.bytes) / unit}), 0});
+            continue;
+          }
           const ir::Type& t = type_of(s.value);
           context_.set_buffer(s.value, {builder_.scratch("scratch" + std::to_string(s.value.node), t.dtype, t.shape), 0});
         }
@@ -57,7 +63,7 @@ class TensorTable {
   }
 
   void use(ir::Value v) {
-    if (v.result != 0 || context_.has_buffer(v)) return;
+    if (is_staging(v) || v.result != 0 || context_.has_buffer(v)) return;
     const ir::Node& node = graph_.nodes[static_cast<size_t>(v.node)];
     if (node.op == ir::Op::constant) {
       const ir::Type& t = node.types[0];

@@ -37,8 +37,20 @@ Status Fuser::copy_to(ir::Value value, const std::vector<int64_t>& start, const 
 }
 
 Status Fuser::store_part(ir::Value value, const std::vector<int64_t>& start, const std::vector<int64_t>& shape, Store store) {
+  if (shape == graph_.type(value).shape) {
+    const ir::Value member = look_through_views(value, &store.view);
+    if (!(member == value)) {
+      const std::vector<int64_t>& whole = graph_.type(member).shape;
+      if (store.output >= 0) store.value = member;
+      return store_part(member, std::vector<int64_t>(whole.size(), 0), whole, std::move(store));
+    }
+  }
   const NodeState& s = state_[static_cast<size_t>(value.node)];
   const std::vector<int64_t>& whole = graph_.type(value).shape;
+  if (s.region >= 0 && plan_.regions[static_cast<size_t>(s.region)].kind == RegionKind::node && store.output >= 0) {
+    plan_.regions[static_cast<size_t>(s.region)].stores.push_back(std::move(store));
+    return {};
+  }
   if (s.region < 0 || plan_.regions[static_cast<size_t>(s.region)].kind == RegionKind::node || shape != whole ||
       plan_.regions[static_cast<size_t>(s.region)].stores.size() >= 64)
     return copy_to(value, start, shape, std::move(store));
@@ -146,11 +158,6 @@ Status Fuser::write_output(int32_t output) {
   store.value = v;
   store.output = output;
   store.view = {0, out.strides};
-  const int32_t region = state_[static_cast<size_t>(v.node)].region;
-  if (region >= 0 && plan_.regions[static_cast<size_t>(region)].kind == RegionKind::node) {
-    plan_.regions[static_cast<size_t>(region)].stores.push_back(std::move(store));
-    return {};
-  }
   // Assembled from parts: the parts go to the output itself.
   if ((op == ir::Op::concatenate || op == ir::Op::pad) && out.alias < 0 && out.strides == dense_strides(shape) &&
       std::none_of(plan_.value_in_output.begin(), plan_.value_in_output.end(), [&](const auto& p) { return p.first == v; })) {
@@ -158,6 +165,38 @@ Status Fuser::write_output(int32_t output) {
     return {};
   }
   return store_part(v, std::vector<int64_t>(shape.size(), 0), shape, std::move(store));
+}
+
+// A chain of views that reorder all elements of a region's member: the member is stored where the last view wants it.
+ir::Value Fuser::look_through_views(ir::Value v, View* destination) const {
+  const ir::Value original = v;
+  View view = *destination;
+  for (;;) {
+    if (state_[static_cast<size_t>(v.node)].region >= 0) {
+      *destination = std::move(view);
+      return v;
+    }
+    const ir::Node& node = graph_.node(v);
+    if (copies_.count(key(v)) != 0) return original;
+    const std::vector<int64_t>& shape = node.types[0].shape;
+    if (node.op == ir::Op::reshape) {
+      if (view.strides != dense_strides(shape)) return original;
+      view.strides = dense_strides(graph_.type(node.operands[0]).shape);
+    } else if (node.op == ir::Op::transpose) {
+      const auto& dims = std::get<ir::DimsAttrs>(node.attrs).dims;
+      View inner{view.offset, std::vector<int64_t>(dims.size())};
+      for (size_t j = 0; j < dims.size(); ++j) inner.strides[static_cast<size_t>(dims[j])] = view.strides[j];
+      view = std::move(inner);
+    } else if (node.op == ir::Op::reverse) {
+      for (int64_t d : std::get<ir::DimsAttrs>(node.attrs).dims) {
+        view.offset += view.strides[static_cast<size_t>(d)] * (shape[static_cast<size_t>(d)] - 1);
+        view.strides[static_cast<size_t>(d)] = -view.strides[static_cast<size_t>(d)];
+      }
+    } else {
+      return original;
+    }
+    v = node.operands[0];
+  }
 }
 
 }  // namespace neuron::compiler

@@ -71,6 +71,8 @@ class Fuser {
   void need_store(ir::Value value);
   Result<Operand> operand(ir::Value value, bool allow_convert);
 
+  ir::Value look_through_views(ir::Value value, View* destination) const;
+
   // fuse_resolve.cpp
   Resolved resolve(int32_t region, ir::Value value, View view);
   Resolved resolve_leaf(int32_t region, ir::Value value, const View& view);

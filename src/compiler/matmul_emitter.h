@@ -6,7 +6,7 @@
 //     moving operand of the block -> SBUF [128, k tiles, columns]           one dma_copy, or a loop of dma_transpose
 //     loop row tile (affine)
 //       loop k tile (sequential)
-//         stationary operand -> SBUF [k, rows], two buffers                 dma_transpose or dma_copy
+//         stationary operand -> SBUF [k, rows], several buffers             dma_transpose or dma_copy
 //         nc_matmul -> PSUM [rows, columns], accumulate_levels = k loop     (GpSimd and SBUF for 64-bit and complex types)
 //       [k tail: the same with accumulate]
 //       finish(PSUM block)

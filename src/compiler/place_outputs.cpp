@@ -60,7 +60,7 @@ class OutputPlacer {
   }
 
   void note(ir::Value source, size_t region) {
-    if (source.result != 0) return;
+    if (source.result != 0 || is_staging(source)) return;
     auto it = parameter_of_.find(source.node);
     if (it == parameter_of_.end()) return;
     Reads& reads = reads_[it->second];
@@ -105,81 +105,47 @@ class OutputPlacer {
     return true;
   }
 
-  // Store s of region r goes to scratch; a copy region at the end moves it to the output.
+  // Store s of region r goes to a staging buffer laid out like the output; a copy region at the end moves it.
   void defer(size_t r, size_t s) {
     Store& store = plan_.regions[r].stores[s];
     const int32_t output = store.output;
-    const ir::Value value = store.value;
-    const std::vector<int64_t>& shape = graph_.type(value).shape;
+    const ir::Output& out = graph_.outputs[static_cast<size_t>(output)];
+    const std::vector<int64_t>& shape = graph_.type(out.value).shape;
+    store.output = -1;
+    store.value = staging_of(output);
     Region copy;
-    copy.node = value.node;
-    for (int64_t e : shape)
-      if (e != 1) copy.expression.extents.push_back(e);
-    copy.expression.reduced.assign(copy.expression.extents.size(), 0);
+    copy.node = out.value.node;
     Term load;
     load.kind = TermKind::load;
-    load.dtype = graph_.type(value).dtype;
-    load.source = scratch_name(value);
-    load.view = copy.expression.full_view();
+    load.dtype = graph_.type(out.value).dtype;
+    load.source = store.value;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (shape[d] == 1) continue;
+      copy.expression.extents.push_back(shape[d]);
+      load.view.strides.push_back(out.strides[d]);
+    }
+    copy.expression.reduced.assign(copy.expression.extents.size(), 0);
+    Store to;
+    to.term = 0;
+    to.value = out.value;
+    to.output = output;
+    to.view = load.view;
     copy.expression.terms.push_back(std::move(load));
-    Store out;
-    out.term = 0;
-    out.value = value;
-    out.output = output;
-    out.view.strides.clear();
-    for (size_t d = 0; d < shape.size(); ++d)
-      if (shape[d] != 1) out.view.strides.push_back(graph_.outputs[static_cast<size_t>(output)].strides[d]);
-    copy.stores.push_back(std::move(out));
+    copy.stores.push_back(std::move(to));
     plan_.regions.push_back(std::move(copy));
     live_.emplace_back(1, 1);
-    // The scratch store: the value's own order of elements.
-    std::vector<Store>& stores = plan_.regions[r].stores;
-    Store dense = stores[s];
-    dense.output = -1;
-    dense.value = scratch_name(value);
-    dense.view = dense_view(plan_.regions[r], dense);
-    const bool present = std::any_of(stores.begin(), stores.end(),
-                                     [&](const Store& o) { return o.output < 0 && o.value == dense.value; });
-    if (present) {
-      stores[s].output = -2;  // removed below
-    } else {
-      stores[s] = std::move(dense);
-    }
-  }
-
-  // Leaves are copied from a region of their own: result 1 names the copy.
-  ir::Value scratch_name(ir::Value v) const {
-    const ir::Op op = graph_.node(v).op;
-    const bool leaf = op == ir::Op::parameter || op == ir::Op::constant || op == ir::Op::iota;
-    return leaf ? ir::Value{v.node, 1} : v;
-  }
-
-  View dense_view(const Region& region, const Store& store) const {
-    if (region.kind == RegionKind::node) return identity_view(graph_.type(store.value).shape);
-    const std::vector<int64_t>& shape = graph_.type({store.value.node, store.value.result == 1 && scratch_is_leaf(store.value) ? 0 : store.value.result}).shape;
-    int64_t n = 1;
-    for (int64_t e : shape) n *= e;
-    return region.expression.has_reduced() && n == region.expression.outer_elements() ? region.expression.row_view()
-                                                                                      : region.expression.full_view();
-  }
-
-  bool scratch_is_leaf(ir::Value v) const {
-    const ir::Op op = graph_.node(v).op;
-    return op == ir::Op::parameter || op == ir::Op::constant || op == ir::Op::iota;
   }
 
   // A value that is also written to a dense output lives there; its scratch store goes away.
   void share_output_buffers(size_t regions) {
     for (size_t r = 0; r < regions; ++r) {
       std::vector<Store>& stores = plan_.regions[r].stores;
-      std::erase_if(stores, [](const Store& s) { return s.output == -2; });
       for (size_t i = 0; i < stores.size(); ++i) {
         if (stores[i].output < 0) continue;
         const ir::Value v = stores[i].value;
-        const ir::Output& out = graph_.outputs[static_cast<size_t>(stores[i].output)];
-        if (out.strides != dense_strides(graph_.type(v).shape)) continue;
-        auto scratch = std::find_if(stores.begin(), stores.end(),
-                                    [&](const Store& s) { return s.output < 0 && s.value == v; });
+        auto scratch = std::find_if(stores.begin(), stores.end(), [&](const Store& s) {
+          return s.output < 0 && s.value == v && s.view == stores[i].view;
+        });
         if (scratch == stores.end()) continue;
         plan_.value_in_output.emplace_back(v, stores[i].output);
         stores.erase(scratch);

@@ -61,6 +61,11 @@ struct Buffer {
   int64_t byte_offset = 0;
 };
 
+// Name of a scratch buffer with the layout of a graph output, for outputs that cannot be written in place yet.
+inline ir::Value staging_of(int32_t output) { return {-2 - output, 0}; }
+inline bool is_staging(ir::Value v) { return v.node <= -2; }
+inline int32_t staged_output(ir::Value v) { return -2 - v.node; }
+
 struct FusionPlan {
   std::vector<Region> regions;
   // Values that live in the buffer of a graph output instead of scratch.

@@ -1,6 +1,7 @@
 // The executable format: magic, version, target, tables, code, constants, checksum. Little-endian, no times, no host facts.
-// Serialising is deterministic. Parsing arbitrary bytes never crashes, never allocates more than a small multiple of the
-// input's size, and validates (validator.h) before it returns.
+// Serialising is deterministic. Parsing arbitrary bytes never crashes, never allocates more than a fixed multiple of the
+// input's size (an instruction takes 18 bytes at least and 1.6 KiB in memory), and validates (validator.h) before it
+// returns.
 #pragma once
 
 #include <cstdint>

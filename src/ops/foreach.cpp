@@ -28,6 +28,14 @@ std::optional<Argument> entry(const Argument& argument, size_t i) {
     if (i >= scalars->size()) return std::nullopt;
     return Argument((*scalars)[i]);
   }
+  if (const auto* numbers = std::get_if<std::vector<int64_t>>(&argument)) {  // Scalar[] of ints, as some callers write it
+    if (i >= numbers->size()) return std::nullopt;
+    ScalarArg number;
+    number.kind = ScalarArg::Kind::integer;
+    number.known_int = (*numbers)[i];
+    number.known = static_cast<double>((*numbers)[i]);
+    return Argument(number);
+  }
   return argument;
 }
 

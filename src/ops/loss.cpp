@@ -69,7 +69,7 @@ void register_distances(Registry& registry) {
             });
   NEURON_OP("aten::soft_margin_loss", promotes(floating_rule, both), result(loss_result),
             [](Lowering& l) { return reduced(l, unary(ir::Op::softplus_unit, -(l.arg("self") * l.arg("target")))); });
-  NEURON_OP("aten::soft_margin_loss_backward", promotes(floating_rule, with_grad), result(contiguous_like("self")),
+  NEURON_OP("aten::soft_margin_loss_backward", promotes(floating_rule, with_grad), result(pointwise),
             [](Lowering& l) {
               const Val x = l.arg("self"), t = l.arg("target");
               return -(t * sigmoid(-(x * t))) * incoming(l, x.elements());

@@ -21,6 +21,10 @@ static int float_rank(DType t) { return t == DType::f64 ? 3 : t == DType::f32 ? 
 std::optional<DType> promote_types(DType a, DType b) {
   if (a == b) return a;
   if (is_f8(a) || is_f8(b)) return std::nullopt;
+  if (is_barebones_unsigned(a) || is_barebones_unsigned(b)) {  // only floats take them in
+    if (is_floating(a)) return a;
+    return is_floating(b) ? std::optional<DType>(b) : std::nullopt;
+  }
   if (is_complex(a) || is_complex(b)) {
     const DType other = is_complex(a) ? b : a, complex = is_complex(a) ? a : b;
     return other == DType::c128 || other == DType::f64 ? DType::c128 : complex;
@@ -33,11 +37,6 @@ std::optional<DType> promote_types(DType a, DType b) {
   if (is_floating(b)) return b;
   if (a == DType::boolean) return b;
   if (b == DType::boolean) return a;
-  if (is_barebones_unsigned(a) || is_barebones_unsigned(b)) {
-    // Unsigned types order among themselves; with signed ones PyTorch refuses.
-    if (is_signed_integer(a) || is_signed_integer(b)) return std::nullopt;
-    return size_of(a) > size_of(b) ? a : b;
-  }
   if (a == DType::u8 || b == DType::u8) {
     const DType other = a == DType::u8 ? b : a;
     return other == DType::i8 ? DType::i16 : other;
@@ -83,7 +82,12 @@ void ResultType::add(const ScalarArg& scalar) { add(scalar_dtype(scalar.kind), C
 std::optional<DType> ResultType::combine(std::optional<DType> higher, std::optional<DType> lower, bool& valid) {
   if (!higher) return lower;
   if (!lower || is_complex(*higher)) return higher;
-  if (is_floating(*higher)) return is_complex(*lower) ? to_complex(*higher) : *higher;
+  if (is_floating(*higher)) {
+    if (!is_complex(*lower)) return higher;
+    valid = valid && *higher != DType::f16;  // complex32 is not among our types
+    return to_complex(*higher);
+  }
+  if (is_complex(*lower) && is_barebones_unsigned(*higher)) return lower;
   if (*higher == DType::boolean || is_floating(*lower) || is_complex(*lower)) {
     const auto joined = promote_types(*higher, *lower);
     valid = valid && joined.has_value();

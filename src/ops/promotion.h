@@ -20,7 +20,7 @@ struct DTypes {
   DType result = DType::f32;
 };
 
-// c10::promoteTypes; nothing for the pairs PyTorch refuses (float8 with others, most of u16..u64).
+// c10::promoteTypes; nothing for the pairs PyTorch refuses (float8 with others, u16..u64 with integers).
 std::optional<DType> promote_types(DType a, DType b);
 DType to_complex(DType t);   // complex type that holds t
 DType opmath(DType t);       // f32 for f16 and bf16

@@ -195,8 +195,11 @@ void register_shape(Registry& registry) {
     return l.ints("dims").empty() ? x : reverse(x, l.dims("dims", x.rank()));
   });
   NEURON_OP("aten::roll", no_promotion(), result(contiguous_like()), roll);
-  NEURON_OP("aten::tril", no_promotion(), result(contiguous_like()), [](Lowering& l) { return triangle(l, true); });
-  NEURON_OP("aten::triu", no_promotion(), result(contiguous_like()), [](Lowering& l) { return triangle(l, false); });
+  const auto plane_result = ResultRule([](const Lowering& l) {
+    return l.meta("self").shape.size() < 2 ? std::nullopt : contiguous_like()(l);
+  });
+  NEURON_OP("aten::tril", no_promotion(), plane_result, [](Lowering& l) { return triangle(l, true); });
+  NEURON_OP("aten::triu", no_promotion(), plane_result, [](Lowering& l) { return triangle(l, false); });
   NEURON_OP("aten::repeat", no_promotion(), result(ResultRule([](const Lowering& l) -> std::optional<Metas> {
               const TensorMeta& m = l.meta("self");
               const auto repeats = l.ints("repeats");

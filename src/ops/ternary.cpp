@@ -47,10 +47,9 @@ std::optional<Metas> masked_fill_result(const Lowering& l) {
   const TensorMeta& mask = l.meta("mask");
   const auto shape = broadcast_shapes(self.shape, mask.shape);
   if (!shape || mask.dtype != DType::boolean) return std::nullopt;
-  const auto rank = [](DType t) { return t == DType::boolean ? 0 : is_integer(t) ? 1 : is_complex(t) ? 3 : 2; };
   const ScalarArg* number = l.scalar_argument("value");
   const DType value = number ? scalar_dtype(number->kind) : l.meta("value").dtype;
-  if (rank(value) > rank(self.dtype)) return std::nullopt;
+  if (is_complex(value) && !is_complex(self.dtype)) return std::nullopt;
   if (!number && !l.meta("value").shape.empty()) return std::nullopt;
   return one(contiguous_meta(self.dtype, *shape));
 }

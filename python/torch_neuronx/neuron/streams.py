@@ -24,14 +24,23 @@ class Stream(torch.Stream):
         self.wait_event(stream.record_event())
 
 
-class Event(torch.Event):
-    """A mark in a stream. ``elapsed_time`` is modelled milliseconds."""
+class _EventType(type(torch.Event)):  # type: ignore[misc]
+    """isinstance(e, torch.neuron.Event) asks for the device, because instances are plain torch.Events."""
 
-    def __new__(
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, torch.Event) and instance.device.type == "neuron"
+
+
+class Event(torch.Event, metaclass=_EventType):
+    """A mark in a stream. ``elapsed_time`` is modelled milliseconds.
+
+    Creating one gives a plain torch.Event: torch 2.13's elapsed_time refuses a subclass as its argument.
+    """
+
+    def __new__(  # type: ignore[misc]
         cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, device: DeviceLike = None
-    ) -> Event:
-        return super().__new__(
-            cls,
+    ) -> torch.Event:
+        return torch.Event(
             torch.device("neuron", index_of(device)),
             enable_timing=enable_timing,
             blocking=blocking,

@@ -85,7 +85,7 @@ nrtx_model_time_t model_time(const isa::Program& program) {
   const timing::Estimate e = timing::estimate(program);
   const auto busy = [&](isa::Engine engine) { return e.busy_ns[static_cast<int>(engine)]; };
   nrtx_model_time_t t{};
-  t.total_ns = e.total_ns;
+  t.total_ns = e.total_ns - e.launch_ns;
   t.launch_ns = e.launch_ns;
   t.tensor_busy_ns = busy(isa::Engine::tensor);
   t.vector_busy_ns = busy(isa::Engine::vector);
@@ -104,14 +104,12 @@ nrtx_model_time_t model_time(const isa::Program& program) {
 
 }  // namespace
 
-double priced_launch_ns(const isa::Program& program) {
-  const timing::Estimate e = timing::estimate(program);
-  return e.total_ns + e.launch_ns;
-}
+double priced_launch_ns(const isa::Program& program) { return timing::estimate(program).total_ns; }
 
 void fold_clock(Core& core) {
   for (const Executions& e : core.retired) core.clock_ns += priced_launch_ns(*e.program) * static_cast<double>(e.count);
   core.retired.clear();
+  std::lock_guard lock(library().models_mutex);
   library().models.for_each([&](nrt_model* handle) {
     Model& m = *handle->model;
     if (m.core != &core || m.executions == 0) return;

@@ -133,6 +133,7 @@ struct Library {
   HandleTable<nrt_tensor> tensors{1u << 22};
   HandleTable<nrt_model> models{1u << 20};
   HandleTable<SetHandle> sets{1u << 20};
+  std::mutex models_mutex;  // held while a model dies and while all are visited; taken after a core's mutex
   std::atomic<uint64_t> next_layout{1};
 
   std::unique_ptr<ThreadPool> pool;

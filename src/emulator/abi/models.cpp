@@ -208,6 +208,7 @@ Result<std::unique_ptr<Executor>> make_executor(const std::shared_ptr<const isa:
 }
 
 void destroy_model(Model* model) {
+  std::lock_guard lock(library().models_mutex);
   if (model->constants) model->core->hbm.release(model->constants, model->constant_bytes);
   delete model;
 }

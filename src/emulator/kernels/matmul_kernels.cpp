@@ -50,7 +50,7 @@ constexpr int kWidth = kVectors * kLanes;
 #define NEURON_UNROLL _Pragma("GCC unroll 8")
 #define NEURON_BLOCK                      \
   NEURON_UNROLL for (int m = 0; m < MR; ++m) \
-    NEURON_UNROLL for (int v = 0; v < kVectors; ++v)
+    NEURON_UNROLL for (int v = 0; v < NV; ++v)
 
 // Rows of A. `k_major`: a_row is 1 and a[k*stride + m]; else a[m*stride + k], with one base per three rows to save registers.
 template <int MR, bool k_major>
@@ -65,27 +65,28 @@ struct Rows {
   }
 };
 
-template <int MR, bool k_major>
+// NV of the panel's vectors: narrow results leave the others out.
+template <int MR, int NV, bool k_major>
 void chain_block(const MatmulBlock& t, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate) {
-  R x[MR][kVectors];
+  R x[MR][NV];
   NEURON_BLOCK x[m][v] = accumulate ? load(c + m * c_row + kLanes * v) : zero();
   const ptrdiff_t stride = k_major ? t.a_column : t.a_row;
   const ptrdiff_t a_segment = t.a_segment, b_segment = t.b_segment;
   const int k_count = t.k, segments = t.segments;
 #if defined(__AVX2__)
   NEURON_UNROLL for (int m = 0; m < MR; ++m) {  // the next row block's C comes from L2 or further
-    NEURON_UNROLL for (int v = 0; v < kWidth; v += 16) _mm_prefetch(reinterpret_cast<const char*>(c + (MR + m) * c_row + v), _MM_HINT_T0);
+    NEURON_UNROLL for (int v = 0; v < NV * kLanes; v += 16) _mm_prefetch(reinterpret_cast<const char*>(c + (MR + m) * c_row + v), _MM_HINT_T0);
   }
 #endif
   for (int s = 0; s < segments; ++s, a += a_segment, b += b_segment) {
     const Rows<MR, k_major> rows(a, stride);
     const float* p = b;
     for (int k = 0; k < k_count; ++k, p += kWidth) {
-      R y[kVectors];
-      NEURON_UNROLL for (int v = 0; v < kVectors; ++v) y[v] = load(p + kLanes * v);
+      R y[NV];
+      NEURON_UNROLL for (int v = 0; v < NV; ++v) y[v] = load(p + kLanes * v);
       NEURON_UNROLL for (int m = 0; m < MR; ++m) {
         const R w = splat(rows.at(m, k));
-        NEURON_UNROLL for (int v = 0; v < kVectors; ++v) x[m][v] = multiply_add(w, y[v], x[m][v]);
+        NEURON_UNROLL for (int v = 0; v < NV; ++v) x[m][v] = multiply_add(w, y[v], x[m][v]);
       }
     }
   }
@@ -93,7 +94,7 @@ void chain_block(const MatmulBlock& t, const float* a, const float* b, float* c,
 }
 
 // The matrix unit's order: per 32 k's an even and an odd chain in two passes over the same registers, C in a small buffer.
-template <int MR, bool k_major>
+template <int MR, int NV, bool k_major>
 void unit_block(const MatmulBlock& t, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate) {
   alignas(64) float even[MR * kWidth], sum[MR * kWidth];
   NEURON_BLOCK store(sum + m * kWidth + kLanes * v, accumulate ? load(c + m * c_row + kLanes * v) : zero());
@@ -104,15 +105,15 @@ void unit_block(const MatmulBlock& t, const float* a, const float* b, float* c, 
     const Rows<MR, k_major> rows(a, stride);
     const float* p = b;
     for (int k0 = 0; k0 < k_count; k0 += 32, p += 32 * kWidth) {
-      R x[MR][kVectors];
+      R x[MR][NV];
 #define NEURON_PASS(parity)                                                                                \
   NEURON_BLOCK x[m][v] = zero();                                                                           \
   for (int k = parity; k < 32; k += 2) {                                                                   \
-    R y[kVectors];                                                                                         \
-    NEURON_UNROLL for (int v = 0; v < kVectors; ++v) y[v] = load(p + k * kWidth + kLanes * v);             \
+    R y[NV];                                                                                         \
+    NEURON_UNROLL for (int v = 0; v < NV; ++v) y[v] = load(p + k * kWidth + kLanes * v);             \
     NEURON_UNROLL for (int m = 0; m < MR; ++m) {                                                           \
       const R w = splat(rows.at(m, k0 + k));                                                               \
-      NEURON_UNROLL for (int v = 0; v < kVectors; ++v) x[m][v] = multiply_add(w, y[v], x[m][v]);           \
+      NEURON_UNROLL for (int v = 0; v < NV; ++v) x[m][v] = multiply_add(w, y[v], x[m][v]);           \
     }                                                                                                      \
   }
       NEURON_PASS(0)
@@ -132,11 +133,12 @@ void unit_block(const MatmulBlock& t, const float* a, const float* b, float* c, 
 using BlockKernel = void (*)(const MatmulBlock&, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate);
 
 // All row blocks of all panels; a last panel narrower than kWidth goes through a buffer.
-NEURON_INLINE void all_blocks(const MatmulBlock& t, const BlockKernel* by_rows) {
+NEURON_INLINE void all_blocks(const MatmulBlock& t, const BlockKernel (*by_vectors)[7]) {
   const int blocks = (t.m + kRows - 1) / kRows, small = t.m / blocks, larger = t.m % blocks;
   for (int n = 0; n < t.n; n += kWidth) {
     const float* b = t.b + (n / kWidth) * t.b_panel;
     const int columns = t.n - n < kWidth ? t.n - n : kWidth;
+    const BlockKernel* by_rows = by_vectors[columns <= kLanes ? 0 : columns <= 2 * kLanes ? 1 : 2];
     int m = 0;
     for (int i = 0; i < blocks; ++i) {
       const int rows = small + (i < larger ? 1 : 0);
@@ -160,13 +162,19 @@ NEURON_INLINE void all_blocks(const MatmulBlock& t, const BlockKernel* by_rows) 
 }
 
 #if defined(__AVX2__)
-#define NEURON_ROW_TABLE(block, k_major) \
-  { nullptr, block<1, k_major>, block<2, k_major>, block<3, k_major>, block<4, k_major>, block<5, k_major>, block<6, k_major> }
+#define NEURON_ROW_TABLE(block, nv, k_major)                                                                        \
+  {                                                                                                                 \
+    nullptr, block<1, nv, k_major>, block<2, nv, k_major>, block<3, nv, k_major>, block<4, nv, k_major>,            \
+        block<5, nv, k_major>, block<6, nv, k_major>                                                                \
+  }
 #else
-#define NEURON_ROW_TABLE(block, k_major) { nullptr, block<1, k_major>, block<2, k_major> }
+#define NEURON_ROW_TABLE(block, nv, k_major) { nullptr, block<1, nv, k_major>, block<2, nv, k_major> }
 #endif
-constexpr BlockKernel kChain[2][7] = {NEURON_ROW_TABLE(chain_block, false), NEURON_ROW_TABLE(chain_block, true)};
-constexpr BlockKernel kUnit[2][7] = {NEURON_ROW_TABLE(unit_block, false), NEURON_ROW_TABLE(unit_block, true)};
+#define NEURON_TABLE(block, k_major) \
+  { NEURON_ROW_TABLE(block, 1, k_major), NEURON_ROW_TABLE(block, 2, k_major), NEURON_ROW_TABLE(block, kVectors, k_major) }
+// By layout of A, by vectors (1, 2, all), by rows.
+constexpr BlockKernel kChain[2][3][7] = {NEURON_TABLE(chain_block, false), NEURON_TABLE(chain_block, true)};
+constexpr BlockKernel kUnit[2][3][7] = {NEURON_TABLE(unit_block, false), NEURON_TABLE(unit_block, true)};
 
 void matmul_chain(const MatmulBlock& t) { all_blocks(t, kChain[t.a_column == 1 ? 0 : 1]); }
 

@@ -21,17 +21,21 @@ uint64_t mapped_size(uint64_t bytes) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// A number of kB behind `key` in /proc/meminfo.
-uint64_t meminfo(std::string_view key) {
-  std::ifstream in("/proc/meminfo");
-  std::string name;
-  uint64_t kilobytes = 0;
-  std::string unit;
-  while (in >> name >> kilobytes) {
-    std::getline(in, unit);
-    if (name == key) return kilobytes << 10;
+// The number behind `key` in a file of lines "key number ...", or UINT64_MAX.
+uint64_t number_of(const char* path, std::string_view key) {
+  std::ifstream in(path);
+  std::string name, rest;
+  uint64_t number = 0;
+  while (in >> name >> number) {
+    std::getline(in, rest);
+    if (name == key) return number;
   }
   return UINT64_MAX;
+}
+
+uint64_t meminfo(std::string_view key) {
+  const uint64_t kilobytes = number_of("/proc/meminfo", key);
+  return kilobytes == UINT64_MAX ? kilobytes : kilobytes << 10;
 }
 
 uint64_t number_in(const char* path) {
@@ -44,11 +48,21 @@ uint64_t number_in(const char* path) {
 uint64_t host_available() {
   uint64_t available = meminfo("MemAvailable:");
   const uint64_t limit = number_in("/sys/fs/cgroup/memory.max"), current = number_in("/sys/fs/cgroup/memory.current");
-  if (limit != UINT64_MAX && current != UINT64_MAX) available = std::min(available, limit > current ? limit - current : 0);
+  if (limit != UINT64_MAX && current != UINT64_MAX) {
+    const uint64_t cache = number_of("/sys/fs/cgroup/memory.stat", "inactive_file");  // counted as used, given back on demand
+    const uint64_t used = cache == UINT64_MAX ? current : current - std::min(cache, current);
+    available = std::min(available, limit > used ? limit - used : 0);
+  }
   return available;
 }
 
-uint64_t host_margin() { return std::max(kLeastMargin, meminfo("MemTotal:") == UINT64_MAX ? 0 : meminfo("MemTotal:") / 50); }
+uint64_t host_margin() {
+  static const uint64_t margin = [] {
+    const uint64_t total = meminfo("MemTotal:");
+    return total == UINT64_MAX ? kLeastMargin : std::max(kLeastMargin, total / 50);
+  }();
+  return margin;
+}
 
 // All blocks of all cores of this process.
 struct Blocks {

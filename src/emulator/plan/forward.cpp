@@ -224,7 +224,13 @@ bool is_elementwise(Opcode op) {
   return op == Opcode::tensor_tensor || op == Opcode::tensor_scalar || op == Opcode::scalar_tensor_tensor || op == Opcode::activation ||
          op == Opcode::reciprocal || op == Opcode::select || op == Opcode::tensor_copy || op == Opcode::memset;
 }
-bool can_write_anywhere(Opcode op) { return is_elementwise(op) || op == Opcode::iota || op == Opcode::random_bits; }
+// Whether the instruction may write to HBM instead of its tile. Matmuls that accumulate over inner loops may, when f32.
+bool can_write_anywhere(const Draft& d, const Draft& store) {
+  const Opcode op = d.instruction->opcode;
+  if (op == Opcode::nc_matmul)
+    return d.dst.dtype == DType::f32 && store.src0.dtype == DType::f32 && d.instruction->compute == DType::f32 && has_prefix(d.loops, store.loops);
+  return d.loops == store.loops && (is_elementwise(op) || op == Opcode::iota || op == Opcode::random_bits);
+}
 
 bool forward_store(Build& build, size_t store, const Uses& uses, uint32_t object) {
   Draft& copy = build.drafts[store];
@@ -241,13 +247,14 @@ bool forward_store(Build& build, size_t store, const Uses& uses, uint32_t object
   Ref seen;
   for (size_t i : uses.writers) {
     const Draft& d = build.drafts[i];
-    if (i >= store || d.loops != copy.loops || !can_write_anywhere(d.instruction->opcode)) return false;
+    if (i >= store || !can_write_anywhere(d, copy)) return false;
     if (d.dst2.present() && d.dst2.object == object) return false;
     if (!through(build, view, turned.dst, d.dst, d.loops, &seen)) return false;
   }
   for (size_t i : uses.readers) {
     const Draft& d = build.drafts[i];
-    if (i > store || (i != store && i < uses.writers.front()) || d.loops != copy.loops) return false;
+    const bool accumulates = d.instruction->opcode == Opcode::nc_matmul && d.dst.object == object;
+    if (i > store || (i != store && i < uses.writers.front()) || (d.loops != copy.loops && !accumulates)) return false;
     for (const Ref* r : d.sources()) {
       if (i != store && r->present() && r->object == object && !through(build, view, turned.dst, *r, d.loops, &seen)) return false;
     }

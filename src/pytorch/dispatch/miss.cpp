@@ -314,6 +314,10 @@ class CallBuilder {
         alias = alias_of(p.target->destination);
         if (alias >= 0 && !used(builder.graph(), alias) && p.value != parameter_value(builder.graph(), alias)) alias = -1;
       }
+      // An argument that the schema calls mutated but that keeps its value (gradients of a fused optimizer step) is not
+      // written at all, unless nothing else would be.
+      const bool unchanged = alias >= 0 && p.value == parameter_value(builder.graph(), alias);
+      if (unchanged && (!builder.graph().outputs.empty() || &p != &pending.back())) continue;
       p.target->graph_output = static_cast<int32_t>(builder.graph().outputs.size());
       builder.output(p.value, {p.target->strides.begin(), p.target->strides.end()}, alias);
     }

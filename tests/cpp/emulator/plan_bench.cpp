@@ -1,9 +1,8 @@
 // Times the plan on the compiler's program shapes: minimum over repetitions, one line per case. Not a test.
 // plan_bench [filter] [threads]
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <ctime>
 #include <functional>
 #include <string>
 
@@ -13,7 +12,13 @@
 namespace neuron::emulator::testing {
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+// One thread: its CPU time, which neighbours on a loaded machine disturb least. More: wall time.
+bool use_cpu_time = false;
+double now() {
+  timespec t;
+  clock_gettime(use_cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
 
 void bench(const std::string& name, const std::string& filter, double work, const char* unit, int threads,
            const std::function<std::shared_ptr<const isa::Program>()>& make) {
@@ -93,6 +98,7 @@ void all(const std::string& filter, int threads) {
 }  // namespace neuron::emulator::testing
 
 int main(int argc, char** argv) {
+  neuron::emulator::testing::use_cpu_time = argc > 2 && std::atoi(argv[2]) == 1;
   neuron::emulator::testing::all(argc > 1 ? argv[1] : "", argc > 2 ? std::atoi(argv[2]) : 2);
   return 0;
 }

@@ -1,8 +1,10 @@
 // Hand-written programs of the compiler's shapes: the plan gives the interpreter's bits.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 
+#include "base/float_formats.h"
 #include "emulator/executor.h"
 #include "emulator/plan_programs.h"
 #include "isa/validator.h"

@@ -72,6 +72,7 @@ def test_streams_and_events_follow_torch() -> None:
         torch.ones(1000).to("neuron").clone()
         end.record()
     assert torch.neuron.current_stream() == torch.neuron.default_stream()
+    assert isinstance(start, torch.neuron.Event) and issubclass(torch.neuron.Event, torch.Event)
     end.synchronize()
     assert end.query() and start.elapsed_time(end) >= 0
 

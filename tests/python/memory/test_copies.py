@@ -53,7 +53,7 @@ def test_writing_a_view_leaves_its_neighbours_alone(layout: str) -> None:
     assert torch.equal(device.cpu(), host)
 
 
-@pytest.mark.parametrize("source,target", itertools.permutations(DTYPES, 2))
+@pytest.mark.parametrize("source,target", list(itertools.permutations(DTYPES, 2)))
 def test_cast_on_the_device_is_the_cpus(source: torch.dtype, target: torch.dtype) -> None:
     host = filled((3, 7), source)
     assert torch.equal(host.to("neuron").to(target).cpu(), host.to(target))

@@ -86,6 +86,8 @@ def describe_argument(name, value, type_, requirements, infer):
     if isinstance(value, (list, tuple)):
         if "Tensor" in kind:
             return (name, "tensors", [None if t is None else describe_tensor(t) for t in value])
+        if "number" in kind:
+            return (name, "scalars", [describe_scalar(v, None, infer) for v in value])
         if value and all(isinstance(v, bool) for v in value):
             return (name, "bools", list(value))
         if all(isinstance(v, int) for v in value):
