@@ -29,7 +29,7 @@ constexpr Variable kTable[] = {
     {"NEURON_EMULATOR_INSTANCE", Kind::text, "", "a name", "software instance shared by the ranks of one job; empty = private"},
     {"NEURON_EMULATOR_INSTANCE_TYPE", Kind::choice, "trn2.3xlarge", "trn2.3xlarge|trn2.48xlarge", "what is emulated"},
     {"NEURON_EMULATOR_HBM_BYTES", Kind::bytes, "0", "bytes, suffix K, M or G; 0 = the chip's", "HBM per logical core"},
-    {"NEURON_EMULATOR_ISA", Kind::choice, "auto", "auto|scalar|avx2|avx512", "host instruction set of the kernels"},
+    {"NEURON_EMULATOR_ISA", Kind::choice, "auto", "auto|scalar|avx2|avx512|amx", "host instruction set of the kernels"},
     {"NEURON_EMULATOR_THREADS", Kind::integer, "0", "0..1024", "host threads per launch; 0 = all cores of the host"},
     {"NEURON_EMULATOR_EXECUTOR", Kind::text, "plan", "plan, interpreter or shuffled:SEED", "how programs are executed"},
 };

@@ -280,11 +280,19 @@ class LoopEmitter {
   Result<OnChip> partial(TileEmitter& tile, int32_t t) {
     const Term& x = e_.terms[static_cast<size_t>(t)];
     builder_.set_label(context_.label_of(x.node));
-    NEURON_ASSIGN(OnChip in, tile.materialize(x.inputs[0]));
     uint32_t reduced_slots = 0;
     for (size_t d : inner_)
       if (frame_.dims[d].slot != kNoSlot) reduced_slots |= 1u << frame_.dims[d].slot;
     const uint32_t kept = tile.slots_of(t);
+    // An activation can leave the sum of its row as it goes.
+    const bool row_sum = kept == 0 && reducer(t) == ir::Reducer::add && tile.slots_of(x.inputs[0]) == reduced_slots &&
+                         running_dtype(t) == DType::f32 && context_.pass_enabled("select");
+    if (row_sum) tile.want_row_sum(x.inputs[0]);
+    NEURON_ASSIGN(OnChip in, tile.materialize(x.inputs[0]));
+    if (row_sum) {
+      const OnChip sum = tile.taken_row_sum();
+      if (sum.valid) return sum;
+    }
     NEURON_ASSIGN(in, tile.in_sbuf(in, tile.slots_of(x.inputs[0])));
     std::array<Dim, isa::kMaxFreeDims> dims;
     int n = 0, outer = 0;

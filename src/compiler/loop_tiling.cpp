@@ -86,23 +86,30 @@ std::vector<DimPiece> pieces(int64_t extent, const DimPlan& plan) {
 
 namespace {
 
-// Elements per partition for a dimension of n elements spread over partitions, about `target`, at most `most`: a divisor of n
-// if one is near.
+// Elements per partition for a dimension of n elements spread over partitions, about `target`, at most `most`: the value whose
+// tiles take least time, by elements per partition and a fixed price per tile.
 int64_t choose_chunk(int64_t n, int64_t target, int64_t most) {
+  constexpr int64_t kTilePrice = 160;  // elements; VectorE's fixed cycles
   target = std::max<int64_t>(1, std::min(target, most));
   if (n <= target) return n;
-  if (n <= kPartitions * most) {
-    const int64_t rows = std::min(kPartitions, (n + target - 1) / target);
-    for (int64_t p = std::min(kPartitions, 2 * rows); p >= std::max<int64_t>(1, rows / 2); --p)
-      if (n % p == 0 && n / p <= most) return n / p;
-    return (n + rows - 1) / rows;
-  }
-  if (n % kPartitions == 0) {
-    const int64_t per = n / kPartitions, fewest = (per + most - 1) / most;
-    for (int64_t tiles = fewest; tiles <= 4 * fewest; ++tiles)
-      if (per % tiles == 0) return per / tiles;
-  }
-  return most;
+  int64_t best = target, best_price = std::numeric_limits<int64_t>::max();
+  const auto consider = [&](int64_t c) {
+    if (c < 1 || c > most) return;
+    const int64_t rows = n / c, rest = n % c;
+    const int64_t tiles = (rows + kPartitions - 1) / kPartitions;
+    const int64_t price = tiles * (c + kTilePrice) + (rest > 0 ? rest + 2 * kTilePrice : 0);
+    if (price < best_price) best = c, best_price = price;
+  };
+  const int64_t fewest = std::max<int64_t>(1, n / (kPartitions * most));
+  for (int64_t tiles = fewest; tiles <= fewest + 4; ++tiles) consider((n + kPartitions * tiles - 1) / (kPartitions * tiles));
+  const int64_t low = std::max<int64_t>(1, std::min(target, most) / 3), high = std::min(most, 2 * target);
+  const int64_t step = std::max<int64_t>(1, (high - low) / 128);
+  for (int64_t c = high; c >= low; c -= step) consider(c);
+  for (int64_t p = kPartitions; p >= 64; --p)  // exact divisions
+    if (n % p == 0)
+      for (int64_t tiles = fewest; tiles <= fewest + 4; ++tiles)
+        if (n / p % tiles == 0) consider(n / p / tiles);
+  return best;
 }
 
 // Bytes on chip per element of a full tile: everything at once, and with tiles reused as soon as they are dead.
@@ -137,8 +144,20 @@ Footprint footprint(const Expression& e) {
   return f;
 }
 
+// A load that is contiguous along another dimension than the stores.
+bool transposes(const Region& r) {
+  if (r.expression.rank() < 2) return false;
+  const size_t last = r.expression.rank() - 1;
+  for (const Term& t : r.expression.terms) {
+    if (t.kind != TermKind::load || t.view.strides[last] == 0 || t.view.strides[last] == 1 || r.expression.extents[last] < 16) continue;
+    for (size_t d = 0; d < last; ++d)
+      if (t.view.strides[d] == 1 && r.expression.extents[d] >= 16) return true;
+  }
+  return false;
+}
+
 bool is_plain_copy(const Region& r) {
-  return std::all_of(r.stores.begin(), r.stores.end(), [&](const Store& s) {
+  return !transposes(r) && std::all_of(r.stores.begin(), r.stores.end(), [&](const Store& s) {
     const Term& t = r.expression.terms[static_cast<size_t>(s.term)];
     return t.kind == TermKind::load && t.stores == 1;
   });
@@ -168,6 +187,7 @@ class Tiler {
     }
     const Footprint f = footprint(e_);
     const int64_t budget = budget_ * 7 / 8;
+    transposes_ = transposes(r_);
     const int64_t all = std::max<int64_t>(1, 2 * (f.loads + f.others));
     const int64_t some = std::max<int64_t>(1, 2 * f.loads + f.peak_others + 8);
     const int64_t none = std::max<int64_t>(1, f.loads + f.peak_others + 8);
@@ -197,8 +217,25 @@ class Tiler {
     return tiling_.dims[d].slot ? e_.extents[d] / tiling_.dims[d].chunk : e_.extents[d];
   }
 
+  // Maps that read something transposed: the fastest dimension free, the load's fastest on partitions, so that blocks can be
+  // turned by the DMA.
+  bool place_transposed() {
+    const size_t last = e_.rank() - 1;
+    for (const Term& t : e_.terms) {
+      if (t.kind != TermKind::load || t.view.strides[last] <= 1) continue;
+      for (size_t d = 0; d < last; ++d) {
+        if (t.view.strides[d] != 1 || e_.extents[d] < 16) continue;
+        tiling_.dims[last] = {false, true, std::min<int64_t>(e_.extents[last], std::min<int64_t>(most_, 512))};
+        tiling_.dims[d].partition = true;
+        return true;
+      }
+    }
+    return false;
+  }
+
   // Maps, and reductions across partitions: fill the free part from the fastest dimension.
   void place_flat() {
+    if (transposes_ && !e_.has_reduced() && place_transposed()) return;
     const int64_t n = e_.elements();
     const int64_t target = std::clamp<int64_t>((n + kPartitions - 1) / kPartitions, std::min(kLeastFree, most_), most_);
     int64_t f = 1;
@@ -304,6 +341,7 @@ class Tiler {
   int64_t budget_;
   int64_t most_ = kMostFree, row_limit_ = kMostFree;
   int64_t full_ = 1, some_ = 1, budget_used_ = 0;
+  bool transposes_ = false;
   LoopTiling tiling_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 namespace neuron::compiler {
 namespace {
@@ -14,7 +15,7 @@ int64_t balanced_columns(int64_t cols) {
   return std::min(kTileCols, ceil_div(ceil_div(cols, blocks), 64) * 64);
 }
 
-int64_t unit_stride_score(const MatmulDim& dim, int access) { return dim.strides[access] == 1 || dim.strides[access] == -1; }
+constexpr int64_t kFewRows = 32;
 
 }  // namespace
 
@@ -53,17 +54,22 @@ MatmulTiling choose_tiling(const MatmulSizes& sizes, int64_t sbuf_budget_bytes) 
 }
 
 bool right_is_stationary(const MatmulSpace& space, const MatmulAxes& axes) {
+  if (axes.m < 0 && axes.n < 0) return false;
+  const auto stride = [&](int dim, int access) { return dim < 0 ? 0 : std::abs(space.dims[dim].strides[access]); };
+  const auto size = [&](int dim) { return dim < 0 ? 1 : space.dims[dim].size; };
+  // Few rows (decoding, small batches) against a matrix whose k is contiguous (weights [n, k]): the matrix stands still, one
+  // 128 x 128 load per multiply of a few columns, instead of streaming turned through 128 rows of which few are used.
+  const bool right_by_rows = axes.k >= 0 && axes.n >= 0 && stride(axes.k, kRhs) < stride(axes.n, kRhs);
+  if (size(axes.m) <= kFewRows && size(axes.n) >= kTileRows / 2 && right_by_rows) return true;
   if (axes.m < 0 || axes.n < 0) {
-    // One row or one column: the long side streams through as the moving operand.
-    return axes.n < 0 && axes.m >= 0;
+    // One row or one column otherwise: the long side streams through as the moving operand.
+    return axes.n < 0 && stride(axes.m, kLhs) == 1;
   }
-  const MatmulDim& m = space.dims[axes.m];
-  const MatmulDim& n = space.dims[axes.n];
   // The result leaves PSUM with its columns contiguous; a transposed destination turns the product around.
-  const int64_t out_m = unit_stride_score(m, kOut), out_n = unit_stride_score(n, kOut);
-  if (out_m != out_n) return out_m > out_n;
-  // A sliver of columns against many rows would fill a fraction of each instruction's 512 columns.
-  return n.size * 8 <= kTileRows && m.size >= 4 * kTileRows && unit_stride_score(m, kLhs) > 0;
+  const bool out_m = stride(axes.m, kOut) == 1, out_n = stride(axes.n, kOut) == 1;
+  if (out_m != out_n) return out_m;
+  // A sliver of columns against many rows fills a fraction of each instruction's columns.
+  return size(axes.n) * 8 <= kTileRows && size(axes.m) >= 4 * kTileRows && stride(axes.m, kLhs) == 1;
 }
 
 }  // namespace neuron::compiler

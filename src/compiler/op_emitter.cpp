@@ -221,6 +221,12 @@ Result<OnChip> OpEmitter::unary(int32_t t, ActFn func, int32_t x, DType compute)
   const Engine e = engine(Opcode::activation, compute, {&dst, &src}, AluOp::bypass, AluOp::bypass, func);
   NEURON_ASSIGN(src, source(v, e == Engine::gpsimd));
   b_.activation(e, compute, func, dst, src, scale, bias);
+  if (tile_.row_sum_term_ == t && compute == DType::f32) {
+    slots_ = 0;
+    tile_.row_sum_ = temporary(DType::f32);
+    b_.program().instructions.back().dst2 = at(tile_.row_sum_);
+    slots_ = slots;
+  }
   return out;
 }
 

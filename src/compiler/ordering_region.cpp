@@ -216,6 +216,36 @@ class ScanEmitter {
 
 Status emit_scan(EmitContext& context, const Region& region) { return ScanEmitter(context, region).run(); }
 
+namespace {
+
+// Rows longer than a partition: operand and results of the routine lie in HBM; a result nobody needs goes to scratch.
+Status order_in_memory(EmitContext& context, const Region& region, const Lines& l, const Frame& f, int64_t k, bool largest) {
+  ProgramBuilder& b = context.builder;
+  const Operand& x = region.operands[0];
+  Access results[2];
+  for (size_t s = 0; s < region.stores.size(); ++s) {
+    const int32_t r = region.stores[s].value.result;
+    results[r] = line_access(b, f, context.destination(region.stores[s]), r == 0 ? x.stored : DType::i64, l.to[s], l.to_step[s], 0, k);
+  }
+  for (int r = 0; r < 2; ++r) {
+    if (results[r].present()) continue;
+    int64_t rows = 1;
+    for (int64_t e : l.rows) rows *= e;
+    const DType dtype = r == 0 ? x.stored : DType::i64;
+    const View dense{0, [&] {
+                       std::vector<int64_t> strides = dense_strides(l.rows);
+                       for (int64_t& v : strides) v *= k;
+                       return strides;
+                     }()};
+    results[r] = line_access(b, f, {b.scratch("order", dtype, {rows, k}), 0}, dtype, dense, 1, 0, k);
+  }
+  b.top_k(isa::compute_type_for(x.stored), results[0], results[1],
+          line_access(b, f, context.buffer(x.base), x.stored, l.from, l.from_step, 0, l.length), largest);
+  return {};
+}
+
+}  // namespace
+
 Status emit_order(EmitContext& context, const Region& region) {
   const ir::Node& node = context.graph.nodes[static_cast<size_t>(region.node)];
   ProgramBuilder& b = context.builder;
@@ -231,13 +261,14 @@ Status emit_order(EmitContext& context, const Region& region) {
   const int64_t k = node.types[0].shape[dim];
   const auto unit = static_cast<int64_t>(size_of(dtype));
   const int64_t bytes = l.length * unit + k * (unit + 8);
-  if (bytes > context.sbuf_budget() || l.length > 65536) {
-    return unsupported(std::string(ir::name_of(node.op)) + " along " + std::to_string(l.length) + " elements of " +
-                       ir::to_string(ir::Type{dtype, x.shape}) + ": rows must fit one partition");
-  }
-  const uint32_t buffers = 2 * bytes <= context.sbuf_budget() ? 2 : 1;
   std::vector<size_t> order;
   TileNest nest(b, l.rows, row_plans(l, order));
+  if (bytes > context.sbuf_budget() || l.length > 65535) {  // the routine reads and writes memory itself
+    return nest.run(order, isa::LoopKind::affine, {}, [&](const Frame& f) -> Status {
+      return order_in_memory(context, region, l, f, k, largest);
+    });
+  }
+  const uint32_t buffers = 2 * bytes <= context.sbuf_budget() ? 2 : 1;
   return nest.run(order, isa::LoopKind::affine, {}, [&](const Frame& f) -> Status {
     const Access row = b.dense(b.tile("row", isa::Space::sbuf, f.partitions, l.length * unit, buffers), dtype, f.partitions, l.length);
     const Access values = b.dense(b.tile("values", isa::Space::sbuf, f.partitions, k * unit, buffers), dtype, f.partitions, k);

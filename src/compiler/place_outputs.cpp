@@ -31,6 +31,13 @@ class OutputPlacer {
 
   Status run() {
     collect_reads();
+    // Nodes with code of their own first: they write each result once, into the output's buffer if nothing forbids it.
+    const size_t computed = plan_.regions.size();
+    for (size_t r = 0; r < computed; ++r) {
+      if (plan_.regions[r].kind != RegionKind::node) continue;
+      share_output_buffers(r, true);
+      store_results_once(r);
+    }
     const size_t regions = plan_.regions.size();
     for (size_t r = 0; r < regions; ++r) {
       for (size_t s = 0; s < plan_.regions[r].stores.size(); ++s) {
@@ -39,7 +46,7 @@ class OutputPlacer {
         if (!may_overwrite(r, plan_.regions[r].stores[s], graph_.outputs[static_cast<size_t>(o)].alias)) defer(r, s);
       }
     }
-    share_output_buffers(regions);
+    for (size_t r = 0; r < regions; ++r) share_output_buffers(r, false);
     return {};
   }
 
@@ -112,7 +119,7 @@ class OutputPlacer {
     const ir::Output& out = graph_.outputs[static_cast<size_t>(output)];
     const std::vector<int64_t>& shape = graph_.type(out.value).shape;
     store.output = -1;
-    store.value = staging_of(output);
+    store.value = staging_of(output, store.value.result);
     Region copy;
     copy.node = out.value.node;
     Term load;
@@ -136,22 +143,66 @@ class OutputPlacer {
     live_.emplace_back(1, 1);
   }
 
-  // A value that is also written to a dense output lives there; its scratch store goes away.
-  void share_output_buffers(size_t regions) {
-    for (size_t r = 0; r < regions; ++r) {
-      std::vector<Store>& stores = plan_.regions[r].stores;
-      for (size_t i = 0; i < stores.size(); ++i) {
-        if (stores[i].output < 0) continue;
-        const ir::Value v = stores[i].value;
-        auto scratch = std::find_if(stores.begin(), stores.end(), [&](const Store& s) {
-          return s.output < 0 && s.value == v && s.view == stores[i].view;
-        });
-        if (scratch == stores.end()) continue;
-        plan_.value_in_output.emplace_back(v, stores[i].output);
-        stores.erase(scratch);
-        i = static_cast<size_t>(-1);
-      }
+  // A value that is also written to an output in the same order lives there; its scratch store goes away. `check_alias`: not
+  // if the output may have to be written at the end.
+  void share_output_buffers(size_t r, bool check_alias) {
+    std::vector<Store>& stores = plan_.regions[r].stores;
+    for (size_t i = 0; i < stores.size(); ++i) {
+      if (stores[i].output < 0) continue;
+      const ir::Value v = stores[i].value;
+      auto scratch = std::find_if(stores.begin(), stores.end(), [&](const Store& s) {
+        return s.output < 0 && s.value == v && s.view == stores[i].view;
+      });
+      if (scratch == stores.end()) continue;
+      const int32_t alias = graph_.outputs[static_cast<size_t>(stores[i].output)].alias;
+      if (check_alias && alias >= 0 && !may_overwrite(r, stores[i], alias)) continue;
+      plan_.value_in_output.emplace_back(v, stores[i].output);
+      stores.erase(scratch);
+      i = static_cast<size_t>(-1);
     }
+  }
+
+  // A node's own code writes each result to one place; further places are copies of a dense scratch buffer.
+  void store_results_once(size_t r) {
+    std::vector<Store> kept;
+    const std::vector<Store> all = plan_.regions[r].stores;
+    for (const Store& s : all) {
+      const auto same = [&](const Store& o) { return o.value.result == s.value.result && o.value.node == s.value.node; };
+      if (std::count_if(all.begin(), all.end(), same) == 1) {
+        kept.push_back(s);
+        continue;
+      }
+      const View dense = identity_view(graph_.type(s.value).shape);
+      if (std::none_of(kept.begin(), kept.end(), same)) {
+        Store base = s;
+        base.output = -1;
+        base.view = dense;
+        kept.push_back(std::move(base));
+      }
+      if (s.output < 0) continue;
+      Region copy;
+      copy.node = s.value.node;
+      Term load;
+      load.kind = TermKind::load;
+      load.dtype = graph_.type(s.value).dtype;
+      load.source = s.value;
+      Store to = s;
+      to.term = 0;
+      to.view = {s.view.offset, {}};
+      for (size_t d = 0; d < dense.strides.size(); ++d) {
+        const int64_t extent = graph_.type(s.value).shape[d];
+        if (extent == 1) continue;
+        copy.expression.extents.push_back(extent);
+        load.view.strides.push_back(dense.strides[d]);
+        to.view.strides.push_back(s.view.strides[d]);
+      }
+      copy.expression.reduced.assign(copy.expression.extents.size(), 0);
+      copy.expression.terms.push_back(std::move(load));
+      copy.stores.push_back(std::move(to));
+      plan_.regions.push_back(std::move(copy));
+      live_.emplace_back(1, 1);
+    }
+    plan_.regions[r].stores = std::move(kept);
   }
 
   const ir::Graph& graph_;

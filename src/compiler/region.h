@@ -62,7 +62,7 @@ struct Buffer {
 };
 
 // Name of a scratch buffer with the layout of a graph output, for outputs that cannot be written in place yet.
-inline ir::Value staging_of(int32_t output) { return {-2 - output, 0}; }
+inline ir::Value staging_of(int32_t output, int32_t result) { return {-2 - output, result}; }
 inline bool is_staging(ir::Value v) { return v.node <= -2; }
 inline int32_t staged_output(ir::Value v) { return -2 - v.node; }
 

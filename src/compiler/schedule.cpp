@@ -285,7 +285,7 @@ class Scheduler {
     if (inherited) return 1;
     const uint32_t loop = loop_at(b.step, level);
     if (o.space != 0 && o.space != 1 && builder_.loop_facts()[loop].hbm_independent) return -1;
-    if (o.rotates && o.rotate_level == level) return o.buffers < steps_[loop].value ? o.buffers : -1;
+    if (o.rotates && o.rotate_level == level) return o.buffers < steps_[loop].value ? int64_t{o.buffers} : int64_t{-1};
     if (a.whole || b.whole || a.loop_step[level] != b.loop_step[level]) return 1;
     const int64_t trips = steps_[loop].value;
     for (int64_t d = 1; d < std::min<int64_t>(trips, 64); ++d)

@@ -108,10 +108,49 @@ isa::IndexPattern TileEmitter::pattern(const View& view, uint32_t slots) const {
   return p;
 }
 
+// A load that is contiguous along the partitions and strided along its one slot: blocks turned by the DMA.
+bool TileEmitter::load_transposed(int32_t term, const OnChip& v) {
+  const Term& t = expression_.terms[static_cast<size_t>(term)];
+  const uint32_t slots = slots_of(term);
+  if (!turns(t.view) || !context_.pass_enabled("dma_transpose")) return false;
+  int slot = 0;
+  while ((slots >> slot & 1) == 0) ++slot;
+  const auto unit = static_cast<int64_t>(size_of(t.dtype));
+  const int64_t count = frame_.slots[static_cast<size_t>(slot)];
+  Access all = memory(context_.buffer(t.source), t.dtype, t.view, slots, frame_.partitions);
+  const int64_t step = all.rank > 0 ? all.dims[0].stride : 0;
+  const int64_t most = builder_.target().limits.dma_transpose_rows;
+  for (int64_t at = 0; at < count; at += most) {
+    const int64_t rows = std::min(most, count - at);
+    Access src = all;
+    src.partitions = static_cast<uint32_t>(rows);
+    src.partition_stride = step;
+    src.offset += at * step;
+    src.rank = 1;
+    src.dims[0] = {static_cast<uint32_t>(frame_.partitions), unit};
+    builder_.dma_transpose(builder_.dense(v.tile, t.dtype, frame_.partitions, rows, v.offset + Index(at * unit)), src);
+  }
+  return true;
+}
+
+bool TileEmitter::turns(const View& view) const {
+  const uint32_t slots = slots_of(view);
+  if (slots == 0 || (slots & (slots - 1)) != 0 || frame_.partitions < 16) return false;
+  int64_t along_partitions = 0, along_slot = 0, count = 1;
+  for (size_t d = 0; d < frame_.dims.size(); ++d) {
+    along_partitions += view.strides[d] * frame_.dims[d].partition_step;
+    if (frame_.dims[d].slot == kNoSlot || view.strides[d] == 0) continue;
+    along_slot += view.strides[d];
+    count = frame_.slots[static_cast<size_t>(frame_.dims[d].slot)];
+  }
+  return along_partitions == 1 && along_slot > 1 && count >= 16;
+}
+
 Result<OnChip> TileEmitter::emit_load(int32_t term) {
   const Term& t = expression_.terms[static_cast<size_t>(term)];
   const uint32_t slots = slots_of(term);
   OnChip v = new_tile("load", t.dtype, slots, frame_.partitions, dma_buffers_);
+  if (load_transposed(term, v)) return v;
   builder_.dma_load(access(v, slots, v.partitions),
                     memory(context_.buffer(t.source), t.dtype, t.view, slots, v.partitions));
   return v;
@@ -191,7 +230,8 @@ Status TileEmitter::store(const Store& store) {
   const uint32_t slots = slots_of(store.view);
   const Buffer to = context_.destination(store);
   // Memory to memory needs no tile.
-  if (t.kind == TermKind::load && !has(store.term) && uses_[static_cast<size_t>(store.term)] == 1) {
+  if (t.kind == TermKind::load && !has(store.term) && uses_[static_cast<size_t>(store.term)] == 1 &&
+      !(turns(t.view) && context_.pass_enabled("dma_transpose"))) {
     builder_.dma_store(memory(to, t.dtype, store.view, slots, frame_.partitions),
                        memory(context_.buffer(t.source), t.dtype, t.view, slots, frame_.partitions));
     return {};

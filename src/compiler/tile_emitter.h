@@ -53,6 +53,14 @@ class TileEmitter {
  public:
   TileEmitter(EmitContext& context, const Expression& expression, const Frame& frame);
 
+  // The next activation emitted for this term also leaves its row sum (one value per partition); taken_row_sum() returns it,
+  // or an invalid value if no such instruction was used.
+  void want_row_sum(int32_t term) { row_sum_term_ = term, row_sum_ = {}; }
+  OnChip taken_row_sum() {
+    row_sum_term_ = -1;
+    return row_sum_;
+  }
+
   // Gives a term a value from outside (matmul result, a value computed in an enclosing tile).
   void provide(int32_t term, const OnChip& value) { values_[static_cast<size_t>(term)] = value; }
   bool has(int32_t term) const { return values_[static_cast<size_t>(term)].valid; }
@@ -97,6 +105,8 @@ class TileEmitter {
   friend class OpEmitter;
   Result<OnChip> emit_load(int32_t term);
   Result<OnChip> emit_leaf(int32_t term);
+  bool turns(const View& view) const;
+  bool load_transposed(int32_t term, const OnChip& v);
 
   EmitContext& context_;
   ProgramBuilder& builder_;
@@ -106,6 +116,8 @@ class TileEmitter {
   std::vector<OnChip> values_;
   std::vector<int32_t> uses_;  // uses by other terms and by stores (counted by the constructor for terms)
   uint32_t dma_buffers_ = 2, other_buffers_ = 2;
+  int32_t row_sum_term_ = -1;
+  OnChip row_sum_;
 };
 
 }  // namespace neuron::compiler

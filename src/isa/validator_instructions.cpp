@@ -126,7 +126,8 @@ bool space_allowed(const Instruction& i, Space space, Use use) {
     case Engine::scalar:
       return space != Space::hbm;
     case Engine::gpsimd:
-      return space == Space::sbuf || (i.opcode == Opcode::scatter_reduce && writes && space == Space::hbm);
+      return space == Space::sbuf ||
+             (space == Space::hbm && ((i.opcode == Opcode::scatter_reduce && writes) || i.opcode == Opcode::top_k));
     case Engine::dma:
       return space != Space::psum;
     default:

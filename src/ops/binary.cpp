@@ -1,7 +1,7 @@
 // Element-wise arithmetic of two operands.
 //
-// Not supported: integer powers with a negative exponent held in a tensor follow CPU (0, 1 or -1); zeta, polygamma and the
-// orthogonal polynomials.
+// Integer powers with a negative exponent held in a tensor follow CPU: 0, 1 or -1.
+// Not supported: logaddexp of complex numbers, zeta, polygamma, igamma, the orthogonal polynomials.
 #include <cmath>
 
 #include "ops/registry.h"
@@ -76,11 +76,18 @@ Val divide_with_mode(Lowering& l) {
   return a / b;
 }
 
+// bool ** bool is refused except where CPU takes a short cut.
+std::optional<Metas> power_result(const Lowering& l) {
+  const bool short_cut = l.equals("exponent", 0) || l.equals("exponent", 1);
+  return l.common() == DType::boolean && !short_cut ? std::nullopt : pointwise(l);
+}
+
 Val power_of(Lowering& l, const Val& base) {
   // CPU has its own formulas for these exponents.
   const bool real_float = is_floating(base.dtype());
   if (l.equals("exponent", 0)) return like(base, 1);
   if (l.equals("exponent", 1)) return base;
+  if (base.dtype() == DType::boolean) return l.unsupported("a bool base");
   if (l.equals("exponent", 2)) return base * base;
   if (l.equals("exponent", 3)) return base * base * base;
   if (l.equals("exponent", 0.5) && !is_integral(base.dtype())) return sqrt(base);
@@ -133,7 +140,7 @@ void register_power(Registry& registry) {
   const Names operands{"self", "exponent"};
   NEURON_OP("aten::pow.Tensor_Tensor", promotes(no_bool, operands), result(pointwise),
             [](Lowering& l) { return pow(l.arg("self"), l.arg("exponent")); });
-  NEURON_OP("aten::pow.Tensor_Scalar", promotes(no_bool, operands), result(pointwise),
+  NEURON_OP("aten::pow.Tensor_Scalar", promotes(default_rule, operands), result(power_result),
             [](Lowering& l) { return power_of(l, l.arg("self")); })
       .value_classes("exponent", {0, 1, 2, 3, 0.5, -0.5, -1, -2});
   NEURON_OP("aten::pow.Scalar", promotes(no_bool, operands), result(contiguous_like("exponent")),

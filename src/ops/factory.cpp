@@ -121,13 +121,13 @@ DType arange_dtype(const Lowering& l) {
   return DType::i64;
 }
 
-// Number of elements; integers exactly, as CPU.
+// Number of elements. CPU counts in integers for i64 results (numbers are truncated first), in doubles for all others.
 std::optional<int64_t> arange_length(const Lowering& l) {
-  const auto integer = [&](const char* name) {
+  for (const char* name : {"start", "end", "step"}) {
     const ScalarArg* s = l.scalar_argument(name);
-    return !s || s->known_int.has_value();
-  };
-  if (integer("start") && integer("end") && integer("step")) {
+    if (s && !s->known && !s->known_int) return std::nullopt;
+  }
+  if (arange_dtype(l) == DType::i64) {
     const int64_t start = l.int_("start", 0), end = l.int_("end"), step = l.int_("step", 1);
     if (step == 0 || (step > 0 && end < start) || (step < 0 && end > start)) return std::nullopt;
     return (end - start + step - (step > 0 ? 1 : -1)) / step;
@@ -170,10 +170,11 @@ std::optional<Metas> linspace_result(const Lowering& l) {
   return one(contiguous_meta(linspace_dtype(l), {l.int_("steps")}));
 }
 
-// From both ends towards the middle, as CPU.
-Val linspace(Lowering& l, DType math) {
+// From both ends towards the middle, as CPU, which takes the ends in the result's dtype.
+Val linspace(Lowering& l, DType dtype, DType math) {
   const int64_t n = l.int_("steps");
-  const Val start = l.scalar("start", math), end = l.scalar("end", math);
+  const DType ends = is_integral(dtype) ? dtype : math;
+  const Val start = convert(l.scalar("start", ends), math), end = convert(l.scalar("end", ends), math);
   if (n <= 1) return broadcast_to(start, {n});
   const Val step = (end - start) / static_cast<double>(n - 1);
   const Val i = iota(l.builder(), DType::i64, {n}, 0);
@@ -201,12 +202,12 @@ void register_factory(Registry& registry) {
   }
   NEURON_OP("aten::linspace", no_promotion(), result(linspace_result), [](Lowering& l) {
     const DType dtype = linspace_dtype(l);
-    return convert(linspace(l, is_integral(dtype) ? DType::f64 : opmath(dtype)), dtype);
+    return convert(linspace(l, dtype, is_integral(dtype) ? DType::f64 : opmath(dtype)), dtype);
   });
   NEURON_OP("aten::logspace", no_promotion(), result(linspace_result), [](Lowering& l) {
     const DType dtype = linspace_dtype(l), math = is_integral(dtype) ? DType::f64 : opmath(dtype);
     const Val base = l.has("base") ? l.scalar("base", math) : full(l.builder(), math, {}, 10);
-    return convert(pow(base, linspace(l, math)), dtype);
+    return convert(pow(base, linspace(l, dtype, math)), dtype);
   });
 }
 

@@ -60,10 +60,24 @@ std::optional<Metas> stack_result(const Lowering& l) {
   for (const auto& t : list) {
     if (!t || t->meta.shape != shape) return std::nullopt;
   }
+  const auto count = static_cast<int64_t>(list.size());
   const int64_t dim = l.dim("dim", static_cast<int64_t>(shape.size()) + 1);
   if (l.failed()) return std::nullopt;
-  shape.insert(shape.begin() + dim, static_cast<int64_t>(list.size()));
-  return one(contiguous_meta(l.result_dtype(), shape));
+  shape.insert(shape.begin() + dim, count);
+  std::optional<MemoryFormat> format;
+  for (const auto& t : list) {
+    const MemoryFormat f = suggested_format(t->meta.shape, t->meta.strides);
+    format = !format || *format == f ? f : MemoryFormat::contiguous;
+  }
+  // CPU concatenates along the dim and splits it again, so channels_last survives in the dims around it.
+  if (*format == MemoryFormat::contiguous || dim == static_cast<int64_t>(shape.size()) - 1) {
+    return one(contiguous_meta(l.result_dtype(), shape));
+  }
+  Shape joined = list[0]->meta.shape;
+  joined[dim] *= count;
+  Shape strides = channels_last_strides(joined);
+  strides.insert(strides.begin() + dim, strides[dim] * list[0]->meta.shape[dim]);
+  return one({l.result_dtype(), std::move(shape), std::move(strides)});
 }
 
 // pad: (low, high) pairs from the last dim backwards; negative entries crop.

@@ -295,7 +295,7 @@ Val scatter_strided(const Val& flat, const Val& part, const Shape& strides, int6
 
 std::optional<Metas> grad_shape(const Lowering& l) {
   const char* name = l.has("input_sizes") ? "input_sizes" : "input_size";
-  const char* grad = l.has("grad_output") ? "grad_output" : "grad";
+  const char* grad = l.has("grad_output") ? "grad_output" : "grad_in";
   return one(contiguous_meta(l.meta(grad).dtype, l.has(name) ? l.ints(name) : Shape{}));
 }
 

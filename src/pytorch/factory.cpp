@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/fill.h>
 #include <torch/library.h>
 
@@ -68,6 +69,15 @@ at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, std::
   return t;
 }
 
+// A tensor of zeros without memory, which autograd makes; PyTorch's ZeroTensor fallback materialises it when it is used.
+at::Tensor efficient_zero_tensor(c10::IntArrayRef sizes, std::optional<c10::ScalarType> type,
+                                 std::optional<c10::Layout> /*layout*/, std::optional<c10::Device> device,
+                                 std::optional<bool> /*pin_memory*/) {
+  at::native::ZeroTensorAllocator allocator(c10::Device(kNeuron, resolve_index(device)));
+  return at::detail::empty_generic(sizes, &allocator, kKeySet | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor),
+                                   c10::dtype_or_default(type), std::nullopt);
+}
+
 }  // namespace
 
 at::Tensor make_tensor(c10::DeviceIndex device, c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType type) {
@@ -101,6 +111,7 @@ void* address_of(const c10::TensorImpl* t) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", empty_memory_format);
   m.impl("empty_strided", empty_strided);
+  m.impl("_efficientzerotensor", efficient_zero_tensor);
 }
 
 }  // namespace neuron::pytorch

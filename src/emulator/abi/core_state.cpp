@@ -22,13 +22,18 @@ void in_forked_child() {
 
 NRT_STATUS code_of(const Status& status) {
   switch (status.code()) {
-    case Code::ok: return NRT_SUCCESS;
+    case Code::ok:
+      return NRT_SUCCESS;
     case Code::out_of_memory:
-    case Code::does_not_fit: return NRT_RESOURCE;
-    case Code::out_of_range: return NRT_EXEC_OOB;
+    case Code::does_not_fit:
+      return NRT_RESOURCE;
+    case Code::out_of_range:
+      return NRT_EXEC_OOB;
     case Code::unavailable:
-    case Code::internal: return NRT_FAILURE;
-    default: return NRT_INVALID;
+    case Code::internal:
+      return NRT_FAILURE;
+    default:
+      return NRT_INVALID;
   }
 }
 
@@ -40,7 +45,8 @@ Status open_library_state(Library& lib) {
   const isa::Target& target = *isa::find_target(instance_type().target);
   const int64_t limit = environment::integer("NEURON_EMULATOR_HBM_BYTES");
   for (size_t c = 0; c < visible.size(); ++c) {
-    lib.cores.push_back(std::make_unique<Core>(static_cast<int>(c), target, limit > 0 ? static_cast<uint64_t>(limit) : target.hbm_bytes));
+    lib.cores.push_back(
+        std::make_unique<Core>(static_cast<int>(c), target, limit > 0 ? static_cast<uint64_t>(limit) : target.hbm_bytes));
   }
   return {};
 }
@@ -76,10 +82,13 @@ NRT_STATUS fail(const char* call, const Status& status) { return fail(code_of(st
 
 NRT_STATUS refuse_phase(const char* call) {
   switch (library().phase.load()) {
-    case Phase::closed: return fail(NRT_CLOSED, call, "called after nrt_close");
+    case Phase::closed:
+      return fail(NRT_CLOSED, call, "called after nrt_close");
     case Phase::forked:
-      return fail(NRT_UNINITIALIZED, call, "this process was forked from one that had called nrt_init; start it with spawn instead");
-    default: return fail(NRT_UNINITIALIZED, call, "called before nrt_init");
+      return fail(NRT_UNINITIALIZED, call,
+                  "this process was forked from one that had called nrt_init; start it with spawn instead");
+    default:
+      return fail(NRT_UNINITIALIZED, call, "called before nrt_init");
   }
 }
 
@@ -91,7 +100,8 @@ void remember_out_of_range(const OutOfRange& where) {
 NRT_STATUS find_core(const char* call, int vnc, Core** core) {
   Library& lib = library();
   if (vnc < 0 || static_cast<size_t>(vnc) >= lib.cores.size()) {
-    return fail(NRT_INVALID, call, "core " + std::to_string(vnc) + " of " + std::to_string(lib.cores.size()) + " visible cores");
+    return fail(NRT_INVALID, call,
+                "core " + std::to_string(vnc) + " of " + std::to_string(lib.cores.size()) + " visible cores");
   }
   *core = lib.cores[static_cast<size_t>(vnc)].get();
   return NRT_SUCCESS;
@@ -106,7 +116,8 @@ NRT_STATUS nrt_init(nrt_framework_type_t framework, const char*, const char*) {
   static std::once_flag once;
   std::call_once(once, [] { pthread_atfork(nullptr, nullptr, in_forked_child); });
   if (lib.phase == Phase::forked) return refuse_phase("nrt_init");
-  if (framework == NRT_FRAMEWORK_TYPE_INVALID) return fail(NRT_INVALID, "nrt_init", "framework type NRT_FRAMEWORK_TYPE_INVALID");
+  if (framework == NRT_FRAMEWORK_TYPE_INVALID)
+    return fail(NRT_INVALID, "nrt_init", "framework type NRT_FRAMEWORK_TYPE_INVALID");
   std::lock_guard lock(lib.mutex);
   if (lib.phase == Phase::open) return fail(NRT_FAILURE, "nrt_init", "already initialised");
   const neuron::Status status = open_library_state(lib);

@@ -75,7 +75,8 @@ std::string chrome_trace(const isa::Program& program, const timing::Estimate& es
     char times[96];
     std::snprintf(times, sizeof times, "\"ts\":%.4f,\"dur\":%.4f", e.start_ns / 1000, (e.end_ns - e.start_ns) / 1000);
     add("{\"ph\":\"X\",\"name\":" + json_string(std::string(isa::name_of(i.opcode))) + ",\"pid\":" + std::to_string(core) +
-        ",\"tid\":" + std::to_string(row) + "," + times + ",\"args\":{\"op\":" + json_string(i.label < program.labels.size() ? program.labels[i.label] : std::string()) +
+        ",\"tid\":" + std::to_string(row) + "," + times +
+        ",\"args\":{\"op\":" + json_string(i.label < program.labels.size() ? program.labels[i.label] : std::string()) +
         ",\"instruction\":" + std::to_string(e.instruction) + "}}");
   }
   return out + "]}\n";
@@ -193,7 +194,8 @@ NRT_STATUS nrtx_set_executor(const char* name) {
 
 NRT_STATUS nrtx_set_threads(uint32_t count) {
   constexpr uint32_t kMostThreads = 1024;
-  if (count == 0 || count > kMostThreads) return fail(NRT_INVALID, "nrtx_set_threads", std::to_string(count) + " threads; valid: 1 to 1024");
+  if (count == 0 || count > kMostThreads)
+    return fail(NRT_INVALID, "nrtx_set_threads", std::to_string(count) + " threads; valid: 1 to 1024");
   pool().resize(static_cast<int>(count));
   return NRT_SUCCESS;
 }

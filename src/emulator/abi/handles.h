@@ -1,5 +1,6 @@
 // Handles of the C ABI: slots of one reserved address range per kind, so that any pointer a caller passes can be checked
-// without touching memory that is not ours, and a freed handle is recognised for a while (freed slots queue up before reuse).
+// without touching memory that is not ours, and a freed handle is recognised for a while (freed slots queue up before
+// reuse).
 #pragma once
 
 #include <sys/mman.h>
@@ -54,7 +55,9 @@ class HandleTable {
     return slot;
   }
 
-  void publish(Slot* slot) { slot->serial.store(next_serial_.fetch_add(1, std::memory_order_relaxed), std::memory_order_release); }
+  void publish(Slot* slot) {
+    slot->serial.store(next_serial_.fetch_add(1, std::memory_order_relaxed), std::memory_order_release);
+  }
 
   // Takes the handle out of use; false when it was not in use (a race of two frees has one winner).
   bool retire(Slot* slot) { return slot->serial.exchange(0, std::memory_order_acq_rel) != 0; }

@@ -67,7 +67,8 @@ NRT_STATUS nrt_get_vnc_memory_stats(uint32_t vnc, nrt_vnc_memory_stats_t* stats,
 const char* nrt_get_status_as_str(NRT_STATUS status) {
   switch (status) {
 #define NEURON_NRT_NAME(name) \
-  case name: return #name;
+  case name:                  \
+    return #name;
     NEURON_NRT_NAME(NRT_SUCCESS)
     NEURON_NRT_NAME(NRT_FAILURE)
     NEURON_NRT_NAME(NRT_INVALID)

@@ -66,8 +66,8 @@ struct TensorSet {
   };
   std::vector<Entry> entries;
   std::unordered_map<std::string, uint32_t> index;  // filled from kIndexFrom entries on
-  uint32_t hint = 0;     // where the next name probably is: callers rebind in order
-  uint64_t layout = 0;   // unique per list of names: models remember how theirs map onto it
+  uint32_t hint = 0;                                // where the next name probably is: callers rebind in order
+  uint64_t layout = 0;                              // unique per list of names: models remember how theirs map onto it
   static constexpr size_t kIndexFrom = 16;
 
   Entry* find(const char* name);

@@ -32,16 +32,20 @@ Status plan_bindings(Model& m) {
     switch (t.role) {
       case isa::TensorRole::input:
       case isa::TensorRole::output: {
-        if (t.name.empty() || t.name.size() >= kNameLimit) return invalid_argument("tensor name '" + t.name.substr(0, 32) + "' has a bad length");
+        if (t.name.empty() || t.name.size() >= kNameLimit)
+          return invalid_argument("tensor name '" + t.name.substr(0, 32) + "' has a bad length");
         const bool output = t.role == isa::TensorRole::output;
         for (const Model::Binding& b : m.bindings) {
-          if (b.output == output && p.tensors[b.tensor].name == t.name) return invalid_argument("two tensors named '" + t.name + "'");
+          if (b.output == output && p.tensors[b.tensor].name == t.name)
+            return invalid_argument("two tensors named '" + t.name + "'");
         }
         m.bindings.push_back({i, output, 0, t.bytes});
         if (t.alias_of >= 0) m.aliases.emplace_back(i, static_cast<uint32_t>(t.alias_of));
         break;
       }
-      case isa::TensorRole::constant: m.constant_bytes = std::max(m.constant_bytes, t.constant_offset + t.bytes); break;
+      case isa::TensorRole::constant:
+        m.constant_bytes = std::max(m.constant_bytes, t.constant_offset + t.bytes);
+        break;
       case isa::TensorRole::scratch:
         m.scratch_tensors.emplace_back(i, m.scratch_bytes);
         m.scratch_bytes += (t.bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
@@ -74,14 +78,16 @@ Status place_scratch(Model& m) {
     NEURON_ASSIGN(core.scratch, core.hbm.allocate(m.scratch_bytes));
     core.scratch_bytes = m.scratch_bytes;
   }
-  for (const auto& [tensor, offset] : m.scratch_tensors) m.views[tensor] = {core.scratch + offset, m.program->tensors[tensor].bytes};
+  for (const auto& [tensor, offset] : m.scratch_tensors)
+    m.views[tensor] = {core.scratch + offset, m.program->tensors[tensor].bytes};
   return {};
 }
 
 Result<std::unique_ptr<Model>> build_model(Core& core, std::span<const uint8_t> bytes) {
   NEURON_ASSIGN(isa::Program program, isa::parse(bytes));
   if (program.target != core.target.name) {
-    return invalid_argument("the executable is for target '" + program.target + "', the core is a '" + std::string(core.target.name) + "'");
+    return invalid_argument("the executable is for target '" + program.target + "', the core is a '" +
+                            std::string(core.target.name) + "'");
   }
   auto m = std::make_unique<Model>();
   m->core = &core;
@@ -105,7 +111,8 @@ Status match_sets(Model& m, const TensorSet& inputs, const TensorSet& outputs) {
     auto it = guess < set.entries.size() && set.entries[guess].name == name
                   ? set.entries.begin() + static_cast<ptrdiff_t>(guess)
                   : std::find_if(set.entries.begin(), set.entries.end(), [&](const auto& e) { return e.name == name; });
-    if (it == set.entries.end()) return invalid_argument(std::string(b.output ? "output" : "input") + " '" + name + "' is missing from the tensor set");
+    if (it == set.entries.end())
+      return invalid_argument(std::string(b.output ? "output" : "input") + " '" + name + "' is missing from the tensor set");
     b.entry = static_cast<uint32_t>(it - set.entries.begin());
   }
   for (const TensorSet* set : {&inputs, &outputs}) {
@@ -115,7 +122,8 @@ Status match_sets(Model& m, const TensorSet& inputs, const TensorSet& outputs) {
       const bool known = std::any_of(m.bindings.begin(), m.bindings.end(), [&](const Model::Binding& b) {
         return b.output == output && m.program->tensors[b.tensor].name == e.name;
       });
-      if (!known) return invalid_argument("the executable has no " + std::string(output ? "output" : "input") + " '" + e.name + "'");
+      if (!known)
+        return invalid_argument("the executable has no " + std::string(output ? "output" : "input") + " '" + e.name + "'");
     }
   }
   m.input_layout = inputs.layout;
@@ -131,11 +139,13 @@ Status describe_bad_tensor(const Model& m, const Model::Binding& b, const Tensor
     return invalid_argument(what + " is on core " + std::to_string(e.tensor->core->index) + ", the executable on core " +
                             std::to_string(m.core->index));
   }
-  return invalid_argument(what + " has " + std::to_string(e.tensor->bytes) + " bytes, the executable needs " + std::to_string(b.bytes));
+  return invalid_argument(what + " has " + std::to_string(e.tensor->bytes) + " bytes, the executable needs " +
+                          std::to_string(b.bytes));
 }
 
 Status bind_tensors(Model& m, const TensorSet& inputs, const TensorSet& outputs) {
-  if (m.input_layout != inputs.layout || m.output_layout != outputs.layout) NEURON_RETURN_IF_ERROR(match_sets(m, inputs, outputs));
+  if (m.input_layout != inputs.layout || m.output_layout != outputs.layout)
+    NEURON_RETURN_IF_ERROR(match_sets(m, inputs, outputs));
   for (const Model::Binding& b : m.bindings) {
     const TensorSet::Entry& e = (b.output ? outputs : inputs).entries[b.entry];
     const nrt_tensor* t = e.tensor;
@@ -161,28 +171,44 @@ NRT_STATUS execution_failure(const Launch& launch, const Status& status) {
       remember_out_of_range(launch.out_of_range);
       return code;
     }
-    case Code::out_of_memory: return fail(NRT_RESOURCE, kCall, status.message());
-    default: return fail(NRT_EXEC_COMPLETED_WITH_ERR, kCall, status.message());
+    case Code::out_of_memory:
+      return fail(NRT_RESOURCE, kCall, status.message());
+    default:
+      return fail(NRT_EXEC_COMPLETED_WITH_ERR, kCall, status.message());
   }
 }
 
 nrt_dtype_t reported_dtype(DType t) {
   switch (t) {
     case DType::boolean:
-    case DType::u8: return NRT_DTYPE_UINT8;
-    case DType::i8: return NRT_DTYPE_INT8;
-    case DType::u16: return NRT_DTYPE_UINT16;
-    case DType::i16: return NRT_DTYPE_INT16;
-    case DType::u32: return NRT_DTYPE_UINT32;
-    case DType::i32: return NRT_DTYPE_INT32;
-    case DType::u64: return NRT_DTYPE_UINT64;
-    case DType::i64: return NRT_DTYPE_INT64;
-    case DType::f8e4m3fn: return NRT_DTYPE_FP8_E4;
-    case DType::f8e5m2: return NRT_DTYPE_FP8_E5;
-    case DType::f16: return NRT_DTYPE_FLOAT16;
-    case DType::bf16: return NRT_DTYPE_BFLOAT16;
-    case DType::f32: return NRT_DTYPE_FLOAT32;
-    default: return NRT_DTYPE_INVALID;
+    case DType::u8:
+      return NRT_DTYPE_UINT8;
+    case DType::i8:
+      return NRT_DTYPE_INT8;
+    case DType::u16:
+      return NRT_DTYPE_UINT16;
+    case DType::i16:
+      return NRT_DTYPE_INT16;
+    case DType::u32:
+      return NRT_DTYPE_UINT32;
+    case DType::i32:
+      return NRT_DTYPE_INT32;
+    case DType::u64:
+      return NRT_DTYPE_UINT64;
+    case DType::i64:
+      return NRT_DTYPE_INT64;
+    case DType::f8e4m3fn:
+      return NRT_DTYPE_FP8_E4;
+    case DType::f8e5m2:
+      return NRT_DTYPE_FP8_E5;
+    case DType::f16:
+      return NRT_DTYPE_FLOAT16;
+    case DType::bf16:
+      return NRT_DTYPE_BFLOAT16;
+    case DType::f32:
+      return NRT_DTYPE_FLOAT32;
+    default:
+      return NRT_DTYPE_INVALID;
   }
 }
 
@@ -225,9 +251,11 @@ NRT_STATUS nrt_load(const void* bytes, size_t size, int32_t vnc, int32_t vnc_cou
   if (!bytes || size == 0) return fail(NRT_INVALID, kCall, "no bytes");
   Library& lib = library();
   if (vnc_count > static_cast<int32_t>(lib.cores.size())) {
-    return fail(NRT_LOAD_NOT_ENOUGH_NC, kCall, std::to_string(vnc_count) + " cores wanted, " + std::to_string(lib.cores.size()) + " visible");
+    return fail(NRT_LOAD_NOT_ENOUGH_NC, kCall,
+                std::to_string(vnc_count) + " cores wanted, " + std::to_string(lib.cores.size()) + " visible");
   }
-  if (vnc_count != -1 && vnc_count != 1) return fail(NRT_INVALID, kCall, "vnc_count " + std::to_string(vnc_count) + "; valid: 1 or -1");
+  if (vnc_count != -1 && vnc_count != 1)
+    return fail(NRT_INVALID, kCall, "vnc_count " + std::to_string(vnc_count) + "; valid: 1 or -1");
   Core* core = nullptr;
   if (const NRT_STATUS s = find_core(kCall, vnc == -1 ? 0 : vnc, &core)) return s;
   const auto version = neuron::isa::container_version({static_cast<const uint8_t*>(bytes), size});
@@ -236,8 +264,9 @@ NRT_STATUS nrt_load(const void* bytes, size_t size, int32_t vnc, int32_t vnc_cou
                 "the bytes are no executable of the software NeuronCore (a NEFF runs on a Trainium host only)");
   }
   if (*version != neuron::isa::kContainerVersion) {
-    return fail(NRT_UNSUPPORTED_NEFF_VERSION, kCall, "executable of format version " + std::to_string(*version) + ", this library reads " +
-                                                         std::to_string(neuron::isa::kContainerVersion));
+    return fail(NRT_UNSUPPORTED_NEFF_VERSION, kCall,
+                "executable of format version " + std::to_string(*version) + ", this library reads " +
+                    std::to_string(neuron::isa::kContainerVersion));
   }
   auto built = build_model(*core, {static_cast<const uint8_t*>(bytes), size});
   if (!built.ok()) return fail(kCall, built.status());
@@ -264,12 +293,15 @@ NRT_STATUS nrt_unload(nrt_model_t* model) {
   {
     std::lock_guard lock(m->core->executing);  // a running launch ends first
     if (m->executions) {
-      if (m->priced) m->core->clock_ns += m->launch_to_launch_ns * static_cast<double>(m->executions);
-      else m->core->retired.push_back({m->program, m->executions});
+      if (m->priced)
+        m->core->clock_ns += m->launch_to_launch_ns * static_cast<double>(m->executions);
+      else
+        m->core->retired.push_back({m->program, m->executions});
       // Pricing is put off until the clock is read, but not without bound.
       constexpr size_t kMostRetired = 64;
       if (m->core->retired.size() > kMostRetired) {
-        for (const Executions& e : m->core->retired) m->core->clock_ns += priced_launch_ns(*e.program) * static_cast<double>(e.count);
+        for (const Executions& e : m->core->retired)
+          m->core->clock_ns += priced_launch_ns(*e.program) * static_cast<double>(e.count);
         m->core->retired.clear();
       }
     }
@@ -287,10 +319,12 @@ NRT_STATUS nrt_execute(nrt_model_t* model, const nrt_tensor_set_t* inputs, nrt_t
   if (!handle) return fail(NRT_INVALID_HANDLE, kCall, std::string("the model ") + lib.models.what_is_wrong(model));
   const SetHandle* in = lib.sets.find(inputs);
   const SetHandle* out = lib.sets.find(outputs);
-  if (!in || !out) return fail(NRT_INVALID_HANDLE, kCall, std::string("the tensor set ") + lib.sets.what_is_wrong(in ? outputs : inputs));
+  if (!in || !out)
+    return fail(NRT_INVALID_HANDLE, kCall, std::string("the tensor set ") + lib.sets.what_is_wrong(in ? outputs : inputs));
   Model& m = *handle->model;
   std::lock_guard lock(m.core->executing);
-  if (neuron::Status s = bind_tensors(m, *in->set, *out->set); !s.ok()) [[unlikely]] return fail(kCall, s);
+  if (neuron::Status s = bind_tensors(m, *in->set, *out->set); !s.ok()) [[unlikely]]
+    return fail(kCall, s);
   if (m.scratch_bytes) {
     if (neuron::Status s = place_scratch(m); !s.ok()) return fail(kCall, s);
   }
@@ -300,10 +334,15 @@ NRT_STATUS nrt_execute(nrt_model_t* model, const nrt_tensor_set_t* inputs, nrt_t
     if (!made.ok()) return fail(kCall, made.status());
     m.executor = std::move(*made);
   }
-  Launch launch{m.views, *lib.pool, lib.interrupt.load(std::memory_order_acquire), lib.interrupt_argument.load(std::memory_order_relaxed), {}};
+  Launch launch{m.views,
+                *lib.pool,
+                lib.interrupt.load(std::memory_order_acquire),
+                lib.interrupt_argument.load(std::memory_order_relaxed),
+                {}};
   const neuron::Status status = m.executor->run(launch);
   ++m.executions;
-  if (!status.ok()) [[unlikely]] return execution_failure(launch, status);
+  if (!status.ok()) [[unlikely]]
+    return execution_failure(launch, status);
   return NRT_SUCCESS;
 }
 

@@ -40,8 +40,9 @@ NRT_STATUS bad_set(const char* call, const void* set) {
 }
 
 NRT_STATUS outside(const char* call, const nrt_tensor* t, uint64_t offset, uint64_t size) {
-  return fail(NRT_INVALID, call, "bytes [" + std::to_string(offset) + ", +" + std::to_string(size) + ") of a tensor of " +
-                                     std::to_string(t->bytes) + " bytes");
+  return fail(NRT_INVALID, call,
+              "bytes [" + std::to_string(offset) + ", +" + std::to_string(size) + ") of a tensor of " +
+                  std::to_string(t->bytes) + " bytes");
 }
 
 bool inside(const nrt_tensor* t, uint64_t offset, uint64_t size) { return offset <= t->bytes && size <= t->bytes - offset; }
@@ -79,8 +80,10 @@ NRT_STATUS batch(const char* call, const nrt_tensor_batch_t* batches, uint64_t c
     nrt_tensor* t = lib.tensors.find(batches[b].tensor);
     for (uint32_t o = 0; o < batches[b].num_ops; ++o) {
       const nrt_tensor_batch_op_t& op = batches[b].ops[o];
-      if (direction == Direction::read) std::memcpy(op.buffer, t->data + op.offset, op.size);
-      else std::memcpy(t->data + op.offset, op.buffer, op.size);
+      if (direction == Direction::read)
+        std::memcpy(op.buffer, t->data + op.offset, op.size);
+      else
+        std::memcpy(t->data + op.offset, op.buffer, op.size);
       t->core->host_copy_bytes.fetch_add(op.size, std::memory_order_relaxed);
     }
   }
@@ -97,7 +100,8 @@ NRT_STATUS nrt_tensor_allocate(nrt_tensor_placement_t placement, int vnc, size_t
   NEURON_NRT_ENTER(kCall);
   if (!tensor) return fail(NRT_INVALID, kCall, "no place for the result");
   *tensor = nullptr;
-  if (placement != NRT_TENSOR_PLACEMENT_DEVICE) return fail(NRT_INVALID, kCall, "only NRT_TENSOR_PLACEMENT_DEVICE is supported");
+  if (placement != NRT_TENSOR_PLACEMENT_DEVICE)
+    return fail(NRT_INVALID, kCall, "only NRT_TENSOR_PLACEMENT_DEVICE is supported");
   if (size == 0) return fail(NRT_INVALID, kCall, "a tensor of 0 bytes");
   Core* core = nullptr;
   if (const NRT_STATUS s = find_core(kCall, vnc, &core)) return s;
@@ -113,7 +117,8 @@ NRT_STATUS nrt_tensor_allocate(nrt_tensor_placement_t placement, int vnc, size_t
   return fail(NRT_RESOURCE, kCall, "too many tensors");
 }
 
-NRT_STATUS nrt_tensor_allocate_slice(const nrt_tensor_t* source, size_t offset, size_t size, const char*, nrt_tensor_t** slice) {
+NRT_STATUS nrt_tensor_allocate_slice(const nrt_tensor_t* source, size_t offset, size_t size, const char*,
+                                     nrt_tensor_t** slice) {
   constexpr const char* kCall = "nrt_tensor_allocate_slice";
   NEURON_NRT_ENTER(kCall);
   if (!slice) return fail(NRT_INVALID, kCall, "no place for the result");
@@ -189,7 +194,8 @@ NRT_STATUS nrt_tensor_write(nrt_tensor_t* tensor, const void* buffer, size_t off
   return NRT_SUCCESS;
 }
 
-NRT_STATUS nrt_tensor_copy(const nrt_tensor_t* source, size_t source_offset, nrt_tensor_t* target, size_t target_offset, size_t size) {
+NRT_STATUS nrt_tensor_copy(const nrt_tensor_t* source, size_t source_offset, nrt_tensor_t* target, size_t target_offset,
+                           size_t size) {
   constexpr const char* kCall = "nrt_tensor_copy";
   NEURON_NRT_ENTER(kCall);
   const nrt_tensor* from = library().tensors.find(source);
@@ -197,8 +203,9 @@ NRT_STATUS nrt_tensor_copy(const nrt_tensor_t* source, size_t source_offset, nrt
   nrt_tensor* to = library().tensors.find(target);
   if (!to) return bad_tensor(kCall, target);
   if (from->core != to->core) {
-    return fail(NRT_INVALID, kCall, "from core " + std::to_string(from->core->index) + " to core " + std::to_string(to->core->index) +
-                                        ": tensors of different cores are copied through the host");
+    return fail(NRT_INVALID, kCall,
+                "from core " + std::to_string(from->core->index) + " to core " + std::to_string(to->core->index) +
+                    ": tensors of different cores are copied through the host");
   }
   if (!inside(from, source_offset, size)) return outside(kCall, from, source_offset, size);
   if (!inside(to, target_offset, size)) return outside(kCall, to, target_offset, size);
@@ -316,7 +323,8 @@ NRT_STATUS nrt_get_tensor_from_tensor_set(nrt_tensor_set_t* set, const char* nam
   *tensor = nullptr;
   TensorSet::Entry* entry = handle->set->find(name);
   if (!entry) return fail(NRT_FAILURE, kCall, std::string("no tensor named '") + name + "' in the set");
-  if (entry->tensor->serial.load() != entry->serial) return fail(NRT_INVALID_HANDLE, kCall, std::string("tensor '") + name + "' was freed");
+  if (entry->tensor->serial.load() != entry->serial)
+    return fail(NRT_INVALID_HANDLE, kCall, std::string("tensor '") + name + "' was freed");
   *tensor = entry->tensor;
   return NRT_SUCCESS;
 }

@@ -63,8 +63,10 @@ void write(uint8_t* at, R r) {
 template <class T, class V>
 T to_compute(V v) {
   if constexpr (kIsComplex<V>) {
-    if constexpr (kIsComplex<T>) return T(static_cast<typename T::value_type>(v.real()), static_cast<typename T::value_type>(v.imag()));
-    else return to_compute<T>(v.real());
+    if constexpr (kIsComplex<T>)
+      return T(static_cast<typename T::value_type>(v.real()), static_cast<typename T::value_type>(v.imag()));
+    else
+      return to_compute<T>(v.real());
   } else if constexpr (kIsComplex<T>) {
     return T(static_cast<typename T::value_type>(v), 0);
   } else if constexpr (std::is_integral_v<T> && std::is_floating_point_v<V>) {
@@ -77,35 +79,66 @@ T to_compute(V v) {
 // The value rounded once into a format with at most 11 significant bits, as the f32 that the format's converter takes.
 template <class T>
 float for_small_format(T v) {
-  if constexpr (std::is_same_v<T, float>) return v;
-  else if constexpr (std::is_same_v<T, double>) return f32_rounded_to_odd(v);
-  else return f32_rounded_to_odd(static_cast<long double>(v));  // 64-bit integers are exact in x87's format
+  if constexpr (std::is_same_v<T, float>)
+    return v;
+  else if constexpr (std::is_same_v<T, double>)
+    return f32_rounded_to_odd(v);
+  else
+    return f32_rounded_to_odd(static_cast<long double>(v));  // 64-bit integers are exact in x87's format
 }
 
 template <class T>
 void store_real(DType type, uint8_t* at, T v) {
   const auto integer = [&]() -> uint64_t {
-    if constexpr (std::is_floating_point_v<T>) return static_cast<uint64_t>(float_to_i64(v));
-    else return static_cast<uint64_t>(v);
+    if constexpr (std::is_floating_point_v<T>)
+      return static_cast<uint64_t>(float_to_i64(v));
+    else
+      return static_cast<uint64_t>(v);
   };
   switch (type) {
-    case DType::boolean: write<uint8_t>(at, v != 0); return;
+    case DType::boolean:
+      write<uint8_t>(at, v != 0);
+      return;
     case DType::u8:
-    case DType::i8: write(at, static_cast<uint8_t>(integer())); return;
+    case DType::i8:
+      write(at, static_cast<uint8_t>(integer()));
+      return;
     case DType::u16:
-    case DType::i16: write(at, static_cast<uint16_t>(integer())); return;
+    case DType::i16:
+      write(at, static_cast<uint16_t>(integer()));
+      return;
     case DType::u32:
-    case DType::i32: write(at, static_cast<uint32_t>(integer())); return;
+    case DType::i32:
+      write(at, static_cast<uint32_t>(integer()));
+      return;
     case DType::u64:
-    case DType::i64: write(at, integer()); return;
-    case DType::f8e4m3fn: write(at, f32_to_f8e4m3fn(for_small_format(v))); return;
-    case DType::f8e5m2: write(at, f32_to_f8e5m2(for_small_format(v))); return;
-    case DType::f16: write(at, f32_to_f16(for_small_format(v))); return;
-    case DType::bf16: write(at, f32_to_bf16(for_small_format(v))); return;
-    case DType::f32: write(at, static_cast<float>(v)); return;
-    case DType::f64: write(at, static_cast<double>(v)); return;
-    case DType::c64: write(at, c64(static_cast<float>(v), 0)); return;
-    case DType::c128: write(at, c128(static_cast<double>(v), 0)); return;
+    case DType::i64:
+      write(at, integer());
+      return;
+    case DType::f8e4m3fn:
+      write(at, f32_to_f8e4m3fn(for_small_format(v)));
+      return;
+    case DType::f8e5m2:
+      write(at, f32_to_f8e5m2(for_small_format(v)));
+      return;
+    case DType::f16:
+      write(at, f32_to_f16(for_small_format(v)));
+      return;
+    case DType::bf16:
+      write(at, f32_to_bf16(for_small_format(v)));
+      return;
+    case DType::f32:
+      write(at, static_cast<float>(v));
+      return;
+    case DType::f64:
+      write(at, static_cast<double>(v));
+      return;
+    case DType::c64:
+      write(at, c64(static_cast<float>(v), 0));
+      return;
+    case DType::c128:
+      write(at, c128(static_cast<double>(v), 0));
+      return;
   }
 }
 
@@ -115,23 +148,40 @@ template <class T>
 T load_element(DType type, const uint8_t* at) {
   using namespace elements;
   switch (type) {
-    case DType::boolean: return to_compute<T>(static_cast<int64_t>(*at != 0));
-    case DType::u8: return to_compute<T>(static_cast<int64_t>(*at));
-    case DType::i8: return to_compute<T>(static_cast<int64_t>(read<int8_t>(at)));
-    case DType::u16: return to_compute<T>(static_cast<int64_t>(read<uint16_t>(at)));
-    case DType::i16: return to_compute<T>(static_cast<int64_t>(read<int16_t>(at)));
-    case DType::u32: return to_compute<T>(static_cast<int64_t>(read<uint32_t>(at)));
-    case DType::i32: return to_compute<T>(static_cast<int64_t>(read<int32_t>(at)));
-    case DType::u64: return to_compute<T>(read<uint64_t>(at));
-    case DType::i64: return to_compute<T>(read<int64_t>(at));
-    case DType::f8e4m3fn: return to_compute<T>(f8e4m3fn_to_f32(*at));
-    case DType::f8e5m2: return to_compute<T>(f8e5m2_to_f32(*at));
-    case DType::f16: return to_compute<T>(f16_to_f32(read<uint16_t>(at)));
-    case DType::bf16: return to_compute<T>(bf16_to_f32(read<uint16_t>(at)));
-    case DType::f32: return to_compute<T>(read<float>(at));
-    case DType::f64: return to_compute<T>(read<double>(at));
-    case DType::c64: return to_compute<T>(read<c64>(at));
-    case DType::c128: return to_compute<T>(read<c128>(at));
+    case DType::boolean:
+      return to_compute<T>(static_cast<int64_t>(*at != 0));
+    case DType::u8:
+      return to_compute<T>(static_cast<int64_t>(*at));
+    case DType::i8:
+      return to_compute<T>(static_cast<int64_t>(read<int8_t>(at)));
+    case DType::u16:
+      return to_compute<T>(static_cast<int64_t>(read<uint16_t>(at)));
+    case DType::i16:
+      return to_compute<T>(static_cast<int64_t>(read<int16_t>(at)));
+    case DType::u32:
+      return to_compute<T>(static_cast<int64_t>(read<uint32_t>(at)));
+    case DType::i32:
+      return to_compute<T>(static_cast<int64_t>(read<int32_t>(at)));
+    case DType::u64:
+      return to_compute<T>(read<uint64_t>(at));
+    case DType::i64:
+      return to_compute<T>(read<int64_t>(at));
+    case DType::f8e4m3fn:
+      return to_compute<T>(f8e4m3fn_to_f32(*at));
+    case DType::f8e5m2:
+      return to_compute<T>(f8e5m2_to_f32(*at));
+    case DType::f16:
+      return to_compute<T>(f16_to_f32(read<uint16_t>(at)));
+    case DType::bf16:
+      return to_compute<T>(bf16_to_f32(read<uint16_t>(at)));
+    case DType::f32:
+      return to_compute<T>(read<float>(at));
+    case DType::f64:
+      return to_compute<T>(read<double>(at));
+    case DType::c64:
+      return to_compute<T>(read<c64>(at));
+    case DType::c128:
+      return to_compute<T>(read<c128>(at));
   }
   return T{};
 }
@@ -140,10 +190,18 @@ template <class T>
 void store_element(DType type, uint8_t* at, T v) {
   if constexpr (kIsComplex<T>) {
     switch (type) {
-      case DType::boolean: elements::write<uint8_t>(at, v.real() != 0 || v.imag() != 0); return;
-      case DType::c64: elements::write(at, elements::to_compute<c64>(v)); return;
-      case DType::c128: elements::write(at, elements::to_compute<c128>(v)); return;
-      default: elements::store_real(type, at, v.real()); return;
+      case DType::boolean:
+        elements::write<uint8_t>(at, v.real() != 0 || v.imag() != 0);
+        return;
+      case DType::c64:
+        elements::write(at, elements::to_compute<c64>(v));
+        return;
+      case DType::c128:
+        elements::write(at, elements::to_compute<c128>(v));
+        return;
+      default:
+        elements::store_real(type, at, v.real());
+        return;
     }
   } else {
     elements::store_real(type, at, v);

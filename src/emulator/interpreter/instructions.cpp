@@ -12,7 +12,6 @@ using isa::Opcode;
 
 Status zero_division(const Execution& e) { return invalid_argument(e.where() + ": integer division by zero"); }
 
-
 }  // namespace
 
 Status indirect_row(Execution& e, size_t p, size_t j, bool* skip, int64_t* offset) {
@@ -31,7 +30,8 @@ Status indirect_row(Execution& e, size_t p, size_t j, bool* skip, int64_t* offse
   return {};
 }
 
-Status indirect_address(const Execution& e, const Operand& hbm, const isa::Access& access, size_t p, size_t i, int64_t offset, uint8_t** out) {
+Status indirect_address(const Execution& e, const Operand& hbm, const isa::Access& access, size_t p, size_t i,
+                        int64_t offset, uint8_t** out) {
   const TensorView& view = e.launch.tensors[access.object];
   *out = hbm.at(p, i) + offset;
   const int64_t start = *out - view.data;
@@ -44,7 +44,8 @@ Status execute_dma_copy(Execution& e) {
   if (!e.index.present()) {
     const size_t total = e.dst.partitions * e.dst.count;
     for (size_t f = 0; f < total; ++f) {  // both sides in pattern order: equal per partition unless both are HBM
-      convert_element(e.src0.dtype, e.src0.at(f / e.src0.count, f % e.src0.count), e.dst.dtype, e.dst.at(f / e.dst.count, f % e.dst.count));
+      convert_element(e.src0.dtype, e.src0.at(f / e.src0.count, f % e.src0.count), e.dst.dtype,
+                      e.dst.at(f / e.dst.count, f % e.dst.count));
     }
     return {};
   }
@@ -61,8 +62,10 @@ Status execute_dma_copy(Execution& e) {
       for (size_t i = j * row_elements; i < (j + 1) * row_elements; ++i) {
         uint8_t* at = nullptr;
         NEURON_RETURN_IF_ERROR(indirect_address(e, hbm, hbm_access, p, i, offset, &at));
-        if (gather) convert_element(hbm.dtype, at, e.dst.dtype, e.dst.at(p, i));
-        else convert_element(e.src0.dtype, e.src0.at(p, i), hbm.dtype, at);
+        if (gather)
+          convert_element(hbm.dtype, at, e.dst.dtype, e.dst.at(p, i));
+        else
+          convert_element(e.src0.dtype, e.src0.at(p, i), hbm.dtype, at);
       }
     }
   }
@@ -108,10 +111,18 @@ Status tensor_operations(Execution& e) {
     out.resize(x.size());
     for (size_t n = 0; n < x.size(); ++n) {
       switch (i.opcode) {
-        case Opcode::tensor_tensor: out[n] = apply(i.op0, x[n], y[n], &zero); break;
-        case Opcode::tensor_scalar: out[n] = two_operations(i, x[n], s0, s1, true, &zero); break;
-        case Opcode::scalar_tensor_tensor: out[n] = two_operations(i, x[n], s0, y[n], false, &zero); break;
-        default: out[n] = apply(AluOp::divide, T(1), x[n], &zero); break;  // reciprocal
+        case Opcode::tensor_tensor:
+          out[n] = apply(i.op0, x[n], y[n], &zero);
+          break;
+        case Opcode::tensor_scalar:
+          out[n] = two_operations(i, x[n], s0, s1, true, &zero);
+          break;
+        case Opcode::scalar_tensor_tensor:
+          out[n] = two_operations(i, x[n], s0, y[n], false, &zero);
+          break;
+        default:
+          out[n] = apply(AluOp::divide, T(1), x[n], &zero);
+          break;  // reciprocal
       }
     }
     e.dst.store_row(p, out);
@@ -140,8 +151,8 @@ Status select(Execution& e) {
   for (size_t p = 0; p < e.dst.partitions; ++p) {
     for (size_t n = 0; n < out.size(); ++n) {
       const bool first = e.src2.dtype == DType::c64 || e.src2.dtype == DType::c128 ? e.src2.load<c128>(p, n) != c128(0, 0)
-                         : is_floating(e.src2.dtype)                              ? e.src2.load<double>(p, n) != 0
-                                                                                  : e.src2.load<int64_t>(p, n) != 0;
+                         : is_floating(e.src2.dtype)                               ? e.src2.load<double>(p, n) != 0
+                                                                                   : e.src2.load<int64_t>(p, n) != 0;
       const Operand& source = first ? e.src0 : e.src1;
       out[n] = source.present() ? source.load<T>(p, n) : (first ? e.scalar0 : e.scalar1).value<T>(p);
     }
@@ -172,7 +183,8 @@ Status iota(Execution& e) {
   const std::vector<int64_t> offsets = e.pattern_offsets(e.instruction.dst);
   for (size_t p = 0; p < e.dst.partitions; ++p) {
     const uint64_t base = static_cast<uint64_t>(e.pattern_base(p));
-    for (size_t n = 0; n < e.dst.count; ++n) e.dst.store<int64_t>(p, n, static_cast<int64_t>(base + static_cast<uint64_t>(offsets[n])));
+    for (size_t n = 0; n < e.dst.count; ++n)
+      e.dst.store<int64_t>(p, n, static_cast<int64_t>(base + static_cast<uint64_t>(offsets[n])));
   }
   return {};
 }
@@ -185,7 +197,8 @@ Status tensor_reduce(Execution& e) {
   std::vector<T> x;
   for (size_t p = 0; p < e.dst.partitions; ++p) {
     e.src0.load_row(p, x);
-    for (size_t o = 0; o < e.dst.count; ++o) e.dst.store<T>(p, o, reduce_in_lanes(e.instruction.op0, x.data() + o * inner, inner));
+    for (size_t o = 0; o < e.dst.count; ++o)
+      e.dst.store<T>(p, o, reduce_in_lanes(e.instruction.op0, x.data() + o * inner, inner));
   }
   return {};
 }
@@ -276,31 +289,44 @@ Status bn_aggr(Execution& e) {
 
 Status execute_elementwise(Execution& e) {
   switch (e.instruction.opcode) {
-    case Opcode::tensor_copy: return copy(e);
-    case Opcode::iota: return iota(e);
-    default: break;
+    case Opcode::tensor_copy:
+      return copy(e);
+    case Opcode::iota:
+      return iota(e);
+    default:
+      break;
   }
   return with_compute_type(e.instruction.compute, [&]<class T>() -> Status {
     switch (e.instruction.opcode) {
-      case Opcode::memset: return fill<T>(e);
-      case Opcode::activation: return activation<T>(e);
-      case Opcode::select: return select<T>(e);
-      default: return tensor_operations<T>(e);
+      case Opcode::memset:
+        return fill<T>(e);
+      case Opcode::activation:
+        return activation<T>(e);
+      case Opcode::select:
+        return select<T>(e);
+      default:
+        return tensor_operations<T>(e);
     }
   });
 }
 
 Status execute_reduction(Execution& e) {
   switch (e.instruction.opcode) {
-    case Opcode::bn_stats: return bn_stats(e);
-    case Opcode::bn_aggr: return bn_aggr(e);
-    default: break;
+    case Opcode::bn_stats:
+      return bn_stats(e);
+    case Opcode::bn_aggr:
+      return bn_aggr(e);
+    default:
+      break;
   }
   return with_compute_type(e.instruction.compute, [&]<class T>() -> Status {
     switch (e.instruction.opcode) {
-      case Opcode::tensor_reduce: return tensor_reduce<T>(e);
-      case Opcode::tensor_partition_reduce: return partition_reduce<T>(e);
-      default: return scan<T>(e);
+      case Opcode::tensor_reduce:
+        return tensor_reduce<T>(e);
+      case Opcode::tensor_partition_reduce:
+        return partition_reduce<T>(e);
+      default:
+        return scan<T>(e);
     }
   });
 }

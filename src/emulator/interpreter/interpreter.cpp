@@ -74,8 +74,10 @@ std::vector<Step> steps_of(const Program& program, const isa::Stream& stream, in
     } else {
       const size_t start = open.back();
       open.pop_back();
-      if (out.size() == start + 1) out.pop_back();
-      else out.push_back(step);
+      if (out.size() == start + 1)
+        out.pop_back();
+      else
+        out.push_back(step);
     }
   }
   return out;
@@ -155,7 +157,8 @@ class Interpreter : public Executor {
   }
 
   Status step(Queue& q, const Instruction& i, Launch& launch) {
-    if (launch.interrupt && ++executed_ % kInstructionsBetweenInterruptChecks == 0 && launch.interrupt(launch.interrupt_argument))
+    if (launch.interrupt && ++executed_ % kInstructionsBetweenInterruptChecks == 0 &&
+        launch.interrupt(launch.interrupt_argument))
       return unavailable("the launch was interrupted");
     Execution e{*program_, i, q.counters, launch, {}, {}, {}, {}, {}, {}, {}, {}};
     NEURON_RETURN_IF_ERROR(e.resolve(cores_[q.core]));
@@ -191,7 +194,8 @@ class Interpreter : public Executor {
     for (Queue& q : queues_) live.push_back(&q);
     while (!live.empty()) {
       const size_t first = random.next() % live.size();
-      const uint64_t burst = uint64_t{1} << (random.next() % 6);  // long runs of one queue find other faults than alternation
+      const uint64_t burst =
+          uint64_t{1} << (random.next() % 6);  // long runs of one queue find other faults than alternation
       bool progressed = false;
       for (size_t k = 0; k < live.size() && !progressed; ++k) {
         Queue& q = *live[(first + k) % live.size()];
@@ -224,8 +228,8 @@ class Interpreter : public Executor {
         for (int l = 0; l < q.depth; ++l) needed += wait.loop_step[l] * q.counters[l];
         if (signals_[wait.semaphore] >= needed) continue;
         message += "; instruction " + std::to_string(s->value) + " (" + std::string(isa::name_of(i.opcode)) +
-                   ") waits for semaphore " + std::to_string(wait.semaphore) + " to reach " + std::to_string(needed) + ", it is at " +
-                   std::to_string(signals_[wait.semaphore]);
+                   ") waits for semaphore " + std::to_string(wait.semaphore) + " to reach " + std::to_string(needed) +
+                   ", it is at " + std::to_string(signals_[wait.semaphore]);
       }
     }
     return invalid_argument(message);
@@ -286,8 +290,10 @@ Status Execution::resolve_access(const isa::Access& access, PhysicalCore& core, 
     OnChipMemory& memory = tile.space == isa::Space::psum ? core.psum : core.sbuf;
     const uint64_t buffer = tile.buffers > 1 ? static_cast<uint64_t>(counters[tile.rotate_level]) % tile.buffers : 0;
     const uint64_t partition = uint64_t{tile.partition_start} + access.partition_start;
-    if (uint64_t{access.partition_start} + access.partitions > tile.partitions) return internal_error(where() + ": partitions outside the tile");
-    out->base = memory.bytes.data() + partition * memory.pitch + tile.byte_offset + buffer * tile.bytes_per_partition + offset;
+    if (uint64_t{access.partition_start} + access.partitions > tile.partitions)
+      return internal_error(where() + ": partitions outside the tile");
+    out->base =
+        memory.bytes.data() + partition * memory.pitch + tile.byte_offset + buffer * tile.bytes_per_partition + offset;
     out->partition_pitch = static_cast<int64_t>(memory.pitch);
     extent = tile.bytes_per_partition;
   }
@@ -295,7 +301,8 @@ Status Execution::resolve_access(const isa::Access& access, PhysicalCore& core, 
   const int64_t end = offset + high + std::max<int64_t>(span, 0) + static_cast<int64_t>(size_of(access.dtype));
   // Indirect rows are checked one by one, where the index is known.
   if (!indirect && (first < 0 || end > extent))
-    return internal_error(where() + ": access to bytes [" + std::to_string(first) + ", " + std::to_string(end) + ") of " + std::to_string(extent));
+    return internal_error(where() + ": access to bytes [" + std::to_string(first) + ", " + std::to_string(end) + ") of " +
+                          std::to_string(extent));
   return {};
 }
 
@@ -311,7 +318,8 @@ Status Execution::resolve(PhysicalCore& core) {
   scalar0.operand = &instruction.scalar0;
   scalar1.operand = &instruction.scalar1;
   for (Scalar* s : {&scalar0, &scalar1}) {
-    if (s->operand->kind == isa::ScalarOperand::Kind::access) NEURON_RETURN_IF_ERROR(resolve_access(s->operand->access, core, false, &s->access));
+    if (s->operand->kind == isa::ScalarOperand::Kind::access)
+      NEURON_RETURN_IF_ERROR(resolve_access(s->operand->access, core, false, &s->access));
   }
   return {};
 }
@@ -340,7 +348,8 @@ std::vector<int64_t> Execution::pattern_offsets(const isa::Access& like) const {
     std::vector<int64_t> next;
     for (int64_t outer : values) {
       for (uint32_t i = 0; i < like.dims[d].count; ++i)
-        next.push_back(static_cast<int64_t>(static_cast<uint64_t>(outer) + i * static_cast<uint64_t>(instruction.pattern.step[d])));
+        next.push_back(
+            static_cast<int64_t>(static_cast<uint64_t>(outer) + i * static_cast<uint64_t>(instruction.pattern.step[d])));
     }
     values = std::move(next);
   }
@@ -358,10 +367,13 @@ bool Execution::accumulates() const {
 Status execute(Execution& e) {
   using isa::Opcode;
   switch (e.instruction.opcode) {
-    case Opcode::dma_copy: return execute_dma_copy(e);
+    case Opcode::dma_copy:
+      return execute_dma_copy(e);
     case Opcode::dma_transpose:
-    case Opcode::nc_transpose: return execute_transpose(e);
-    case Opcode::nc_matmul: return execute_matmul(e);
+    case Opcode::nc_transpose:
+      return execute_transpose(e);
+    case Opcode::nc_matmul:
+      return execute_matmul(e);
     case Opcode::tensor_copy:
     case Opcode::memset:
     case Opcode::iota:
@@ -370,18 +382,22 @@ Status execute(Execution& e) {
     case Opcode::scalar_tensor_tensor:
     case Opcode::activation:
     case Opcode::reciprocal:
-    case Opcode::select: return execute_elementwise(e);
+    case Opcode::select:
+      return execute_elementwise(e);
     case Opcode::tensor_reduce:
     case Opcode::tensor_partition_reduce:
     case Opcode::tensor_tensor_scan:
     case Opcode::bn_stats:
-    case Opcode::bn_aggr: return execute_reduction(e);
+    case Opcode::bn_aggr:
+      return execute_reduction(e);
     case Opcode::max8:
     case Opcode::find_index8:
     case Opcode::random_bits:
     case Opcode::scatter_reduce:
-    case Opcode::top_k: return execute_routine(e);
-    case Opcode::count_: break;
+    case Opcode::top_k:
+      return execute_routine(e);
+    case Opcode::count_:
+      break;
   }
   return internal_error("unknown opcode");
 }

@@ -47,9 +47,13 @@ struct Operand {
   }
   uint8_t* at(size_t p, size_t e) const { return base + static_cast<int64_t>(p) * partition_pitch + offset(e); }
   template <class T>
-  T load(size_t p, size_t e) const { return load_element<T>(dtype, at(p, e)); }
+  T load(size_t p, size_t e) const {
+    return load_element<T>(dtype, at(p, e));
+  }
   template <class T>
-  void store(size_t p, size_t e, T value) const { store_element<T>(dtype, at(p, e), value); }
+  void store(size_t p, size_t e, T value) const {
+    store_element<T>(dtype, at(p, e), value);
+  }
   template <class T>
   void load_row(size_t p, std::vector<T>& row) const {
     row.resize(count);
@@ -76,8 +80,10 @@ struct Scalar {
   T immediate() const {
     if constexpr (kIsComplex<T>)
       return T(static_cast<typename T::value_type>(operand->re), static_cast<typename T::value_type>(operand->im));
-    else if constexpr (kIsFloating<T>) return static_cast<T>(operand->re);
-    else return static_cast<T>(operand->i);
+    else if constexpr (kIsFloating<T>)
+      return static_cast<T>(operand->re);
+    else
+      return static_cast<T>(operand->i);
   }
 };
 
@@ -118,19 +124,27 @@ Status execute_routine(Execution& e);
 // Reads index[p, j], checks it, and gives the byte offset it adds to the HBM operand (or says that the row is skipped).
 Status indirect_row(Execution& e, size_t p, size_t j, bool* skip, int64_t* offset);
 // Element (p, i) of the HBM operand moved by that offset; fails when it leaves the tensor.
-Status indirect_address(const Execution& e, const Operand& hbm, const isa::Access& access, size_t p, size_t i, int64_t offset, uint8_t** out);
+Status indirect_address(const Execution& e, const Operand& hbm, const isa::Access& access, size_t p, size_t i,
+                        int64_t offset, uint8_t** out);
 
 // Calls body.template operator()<T>() with the C++ type of a compute dtype.
 template <class Body>
 Status with_compute_type(DType compute, Body&& body) {
   switch (compute) {
-    case DType::f32: return body.template operator()<float>();
-    case DType::f64: return body.template operator()<double>();
-    case DType::i64: return body.template operator()<int64_t>();
-    case DType::u64: return body.template operator()<uint64_t>();
-    case DType::c64: return body.template operator()<c64>();
-    case DType::c128: return body.template operator()<c128>();
-    default: return unsupported("compute type " + std::string(name_of(compute)));
+    case DType::f32:
+      return body.template operator()<float>();
+    case DType::f64:
+      return body.template operator()<double>();
+    case DType::i64:
+      return body.template operator()<int64_t>();
+    case DType::u64:
+      return body.template operator()<uint64_t>();
+    case DType::c64:
+      return body.template operator()<c64>();
+    case DType::c128:
+      return body.template operator()<c128>();
+    default:
+      return unsupported("compute type " + std::string(name_of(compute)));
   }
 }
 

@@ -13,12 +13,18 @@ using isa::Opcode;
 constexpr uint32_t kAbsent = 0xffffffffu;
 
 template <class T>
-bool is_nan(T v) { return v != v; }
+bool is_nan(T v) {
+  return v != v;
+}
 template <class T>
-bool same(T a, T b) { return a == b || (is_nan(a) && is_nan(b)); }
+bool same(T a, T b) {
+  return a == b || (is_nan(a) && is_nan(b));
+}
 // a comes before b when sorting in descending order: NaN first.
 template <class T>
-bool greater(T a, T b) { return is_nan(a) ? !is_nan(b) : a > b; }
+bool greater(T a, T b) {
+  return is_nan(a) ? !is_nan(b) : a > b;
+}
 
 template <class T>
 std::vector<size_t> descending_order(const std::vector<T>& x, bool ascending) {
@@ -121,9 +127,12 @@ Status execute_routine(Execution& e) {
     if (e.instruction.opcode == Opcode::scatter_reduce) return scatter_reduce<T>(e);
     if constexpr (!kIsComplex<T>) {
       switch (e.instruction.opcode) {
-        case Opcode::max8: return max8<T>(e);
-        case Opcode::find_index8: return find_index8<T>(e);
-        default: return top_k<T>(e);
+        case Opcode::max8:
+          return max8<T>(e);
+        case Opcode::find_index8:
+          return find_index8<T>(e);
+        default:
+          return top_k<T>(e);
       }
     }
     return unsupported(e.where() + " in a complex compute type");

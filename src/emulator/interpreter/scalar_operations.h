@@ -1,5 +1,5 @@
-// What AluOp and ActFn compute, one value at a time, for each compute type: the definition that the interpreter runs and that
-// the plan may call for whatever it does not vectorise.
+// What AluOp and ActFn compute, one value at a time, for each compute type: the definition that the interpreter runs and
+// that the plan may call for whatever it does not vectorise.
 #pragma once
 
 #include <cmath>
@@ -22,10 +22,12 @@ inline c128 apply_function(isa::ActFn f, c128 x) { return complex_function(f, x)
 // a*b + c: one rounding for real floats, two for complex, wrapping for integers.
 template <class T>
 T multiply_add(T a, T b, T c) {
-  if constexpr (kIsFloating<T>) return std::fma(a, b, c);
+  if constexpr (kIsFloating<T>)
+    return std::fma(a, b, c);
   else if constexpr (kIsComplex<T>)
     return T(a.real() * b.real() - a.imag() * b.imag() + c.real(), a.real() * b.imag() + a.imag() * b.real() + c.imag());
-  else return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b) + static_cast<uint64_t>(c));
+  else
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b) + static_cast<uint64_t>(c));
 }
 
 template <class T>
@@ -91,10 +93,14 @@ T integer_division(isa::AluOp op, T a, T b, bool* zero_division) {
   const T quotient = a / b, rest = a % b;
   const bool adjust = rest != 0 && (rest < 0) != (b < 0);
   switch (op) {
-    case AluOp::remainder: return adjust ? rest + b : rest;
-    case AluOp::fmod: return rest;
-    case AluOp::floor_divide: return adjust ? quotient - 1 : quotient;
-    default: return quotient;
+    case AluOp::remainder:
+      return adjust ? rest + b : rest;
+    case AluOp::fmod:
+      return rest;
+    case AluOp::floor_divide:
+      return adjust ? quotient - 1 : quotient;
+    default:
+      return quotient;
   }
 }
 
@@ -102,21 +108,34 @@ template <class T>
 T apply_floating(isa::AluOp op, T a, T b) {
   using isa::AluOp;
   switch (op) {
-    case AluOp::divide: return a / b;
+    case AluOp::divide:
+      return a / b;
     case AluOp::power:
-      if constexpr (std::is_same_v<T, float>) return f32_power(a, b);
-      else return std::pow(a, b);
-    case AluOp::remainder: return floating_remainder(a, b);
-    case AluOp::fmod: return std::fmod(a, b);
-    case AluOp::floor_divide: return floating_floor_divide(a, b);
-    case AluOp::trunc_divide: return std::trunc(a / b);
+      if constexpr (std::is_same_v<T, float>)
+        return f32_power(a, b);
+      else
+        return std::pow(a, b);
+    case AluOp::remainder:
+      return floating_remainder(a, b);
+    case AluOp::fmod:
+      return std::fmod(a, b);
+    case AluOp::floor_divide:
+      return floating_floor_divide(a, b);
+    case AluOp::trunc_divide:
+      return std::trunc(a / b);
     case AluOp::atan2:
-      if constexpr (std::is_same_v<T, float>) return f32_atan2(a, b);
-      else return std::atan2(a, b);
-    case AluOp::hypot: return hypotenuse(a, b);
-    case AluOp::copysign: return std::copysign(a, b);
-    case AluOp::nextafter: return std::nextafter(a, b);
-    default: return T{};
+      if constexpr (std::is_same_v<T, float>)
+        return f32_atan2(a, b);
+      else
+        return std::atan2(a, b);
+    case AluOp::hypot:
+      return hypotenuse(a, b);
+    case AluOp::copysign:
+      return std::copysign(a, b);
+    case AluOp::nextafter:
+      return std::nextafter(a, b);
+    default:
+      return T{};
   }
 }
 
@@ -129,16 +148,26 @@ T apply_integer(isa::AluOp op, T a, T b, bool* zero_division) {
     case AluOp::remainder:
     case AluOp::fmod:
     case AluOp::floor_divide:
-    case AluOp::trunc_divide: return integer_division(op, a, b, zero_division);
-    case AluOp::power: return integer_power(a, b);
-    case AluOp::bitwise_and: return a & b;
-    case AluOp::bitwise_or: return a | b;
-    case AluOp::bitwise_xor: return a ^ b;
-    case AluOp::shift_left: return out_of_width ? 0 : static_cast<T>(static_cast<uint64_t>(a) << b);
-    case AluOp::shift_right_arithmetic: return out_of_width ? static_cast<T>(a < 0 ? -1 : 0) : static_cast<T>(a >> b);
-    case AluOp::shift_right_logical: return out_of_width ? 0 : static_cast<T>(static_cast<uint64_t>(a) >> b);
-    case AluOp::gcd: return greatest_common_divisor(a, b);
-    default: return T{};
+    case AluOp::trunc_divide:
+      return integer_division(op, a, b, zero_division);
+    case AluOp::power:
+      return integer_power(a, b);
+    case AluOp::bitwise_and:
+      return a & b;
+    case AluOp::bitwise_or:
+      return a | b;
+    case AluOp::bitwise_xor:
+      return a ^ b;
+    case AluOp::shift_left:
+      return out_of_width ? 0 : static_cast<T>(static_cast<uint64_t>(a) << b);
+    case AluOp::shift_right_arithmetic:
+      return out_of_width ? static_cast<T>(a < 0 ? -1 : 0) : static_cast<T>(a >> b);
+    case AluOp::shift_right_logical:
+      return out_of_width ? 0 : static_cast<T>(static_cast<uint64_t>(a) >> b);
+    case AluOp::gcd:
+      return greatest_common_divisor(a, b);
+    default:
+      return T{};
   }
 }
 
@@ -148,40 +177,65 @@ T apply(isa::AluOp op, T a, T b, bool* zero_division) {
   using isa::AluOp;
   const auto truth = [](bool v) { return T(v ? 1 : 0); };
   switch (op) {
-    case AluOp::bypass: return a;
-    case AluOp::equal: return truth(a == b);
-    case AluOp::not_equal: return truth(a != b);
-    case AluOp::logical_and: return truth(a != T(0) && b != T(0));
-    case AluOp::logical_or: return truth(a != T(0) || b != T(0));
-    case AluOp::logical_xor: return truth((a != T(0)) != (b != T(0)));
-    default: break;
+    case AluOp::bypass:
+      return a;
+    case AluOp::equal:
+      return truth(a == b);
+    case AluOp::not_equal:
+      return truth(a != b);
+    case AluOp::logical_and:
+      return truth(a != T(0) && b != T(0));
+    case AluOp::logical_or:
+      return truth(a != T(0) || b != T(0));
+    case AluOp::logical_xor:
+      return truth((a != T(0)) != (b != T(0)));
+    default:
+      break;
   }
   if constexpr (kIsComplex<T>) {
     switch (op) {
-      case AluOp::add: return a + b;
-      case AluOp::subtract: return a - b;
-      case AluOp::multiply: return T(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
-      case AluOp::divide: return complex_divide(a, b);
-      case AluOp::power: return complex_power(a, b);
-      default: return T{};
+      case AluOp::add:
+        return a + b;
+      case AluOp::subtract:
+        return a - b;
+      case AluOp::multiply:
+        return T(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
+      case AluOp::divide:
+        return complex_divide(a, b);
+      case AluOp::power:
+        return complex_power(a, b);
+      default:
+        return T{};
     }
   } else {
     using Wrapping = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
     const Wrapping x = static_cast<Wrapping>(a), y = static_cast<Wrapping>(b);
     switch (op) {
-      case AluOp::add: return static_cast<T>(x + y);
-      case AluOp::subtract: return static_cast<T>(x - y);
-      case AluOp::multiply: return static_cast<T>(x * y);
-      case AluOp::maximum: return a != a ? a : (a > b ? a : b);
-      case AluOp::minimum: return a != a ? a : (a < b ? a : b);
-      case AluOp::less: return truth(a < b);
-      case AluOp::less_equal: return truth(a <= b);
-      case AluOp::greater: return truth(a > b);
-      case AluOp::greater_equal: return truth(a >= b);
-      default: break;
+      case AluOp::add:
+        return static_cast<T>(x + y);
+      case AluOp::subtract:
+        return static_cast<T>(x - y);
+      case AluOp::multiply:
+        return static_cast<T>(x * y);
+      case AluOp::maximum:
+        return a != a ? a : (a > b ? a : b);
+      case AluOp::minimum:
+        return a != a ? a : (a < b ? a : b);
+      case AluOp::less:
+        return truth(a < b);
+      case AluOp::less_equal:
+        return truth(a <= b);
+      case AluOp::greater:
+        return truth(a > b);
+      case AluOp::greater_equal:
+        return truth(a >= b);
+      default:
+        break;
     }
-    if constexpr (std::is_integral_v<T>) return apply_integer(op, a, b, zero_division);
-    else return apply_floating(op, a, b);
+    if constexpr (std::is_integral_v<T>)
+      return apply_integer(op, a, b, zero_division);
+    else
+      return apply_floating(op, a, b);
   }
 }
 
@@ -191,19 +245,29 @@ T reduction_identity(isa::AluOp op) {
   using isa::AluOp;
   switch (op) {
     case AluOp::multiply:
-    case AluOp::logical_and: return T(1);
+    case AluOp::logical_and:
+      return T(1);
     case AluOp::bitwise_and:
-      if constexpr (std::is_integral_v<T>) return static_cast<T>(~uint64_t{0});
-      else return T{};
+      if constexpr (std::is_integral_v<T>)
+        return static_cast<T>(~uint64_t{0});
+      else
+        return T{};
     case AluOp::maximum:
-      if constexpr (kIsFloating<T>) return -std::numeric_limits<T>::infinity();
-      else if constexpr (std::is_integral_v<T>) return std::numeric_limits<T>::min();
-      else return T{};
+      if constexpr (kIsFloating<T>)
+        return -std::numeric_limits<T>::infinity();
+      else if constexpr (std::is_integral_v<T>)
+        return std::numeric_limits<T>::min();
+      else
+        return T{};
     case AluOp::minimum:
-      if constexpr (kIsFloating<T>) return std::numeric_limits<T>::infinity();
-      else if constexpr (std::is_integral_v<T>) return std::numeric_limits<T>::max();
-      else return T{};
-    default: return T(0);
+      if constexpr (kIsFloating<T>)
+        return std::numeric_limits<T>::infinity();
+      else if constexpr (std::is_integral_v<T>)
+        return std::numeric_limits<T>::max();
+      else
+        return T{};
+    default:
+      return T(0);
   }
 }
 

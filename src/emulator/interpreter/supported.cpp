@@ -22,27 +22,38 @@ const char* problem(const Instruction& i) {
     case Opcode::nc_transpose:
     case Opcode::tensor_copy:
     case Opcode::iota:
-    case Opcode::random_bits: return nullptr;  // no arithmetic in the compute type
-    default: break;
+    case Opcode::random_bits:
+      return nullptr;  // no arithmetic in the compute type
+    default:
+      break;
   }
   if (!is_compute_type(i.compute)) return "compute type";
   const char* const operation = "operation in this compute type";
   switch (i.opcode) {
-    case Opcode::tensor_tensor: return is_defined(i.op0, i.compute) ? nullptr : operation;
+    case Opcode::tensor_tensor:
+      return is_defined(i.op0, i.compute) ? nullptr : operation;
     case Opcode::tensor_scalar:
     case Opcode::scalar_tensor_tensor:
-    case Opcode::tensor_tensor_scan: return is_defined(i.op0, i.compute) && is_defined(i.op1, i.compute) ? nullptr : operation;
-    case Opcode::activation: return is_defined(i.func, i.compute) ? nullptr : "function in this compute type";
+    case Opcode::tensor_tensor_scan:
+      return is_defined(i.op0, i.compute) && is_defined(i.op1, i.compute) ? nullptr : operation;
+    case Opcode::activation:
+      return is_defined(i.func, i.compute) ? nullptr : "function in this compute type";
     case Opcode::tensor_reduce:
-    case Opcode::tensor_partition_reduce: return is_defined_reduction(i.op0, i.compute) ? nullptr : "reduction in this compute type";
-    case Opcode::scatter_reduce: return is_defined(i.op0, i.compute) ? nullptr : operation;
+    case Opcode::tensor_partition_reduce:
+      return is_defined_reduction(i.op0, i.compute) ? nullptr : "reduction in this compute type";
+    case Opcode::scatter_reduce:
+      return is_defined(i.op0, i.compute) ? nullptr : operation;
     case Opcode::bn_stats:
-    case Opcode::bn_aggr: return i.compute == DType::f32 ? nullptr : "compute type";
-    case Opcode::reciprocal: return i.compute == DType::i64 || i.compute == DType::u64 ? "compute type" : nullptr;
+    case Opcode::bn_aggr:
+      return i.compute == DType::f32 ? nullptr : "compute type";
+    case Opcode::reciprocal:
+      return i.compute == DType::i64 || i.compute == DType::u64 ? "compute type" : nullptr;
     case Opcode::max8:
     case Opcode::find_index8:
-    case Opcode::top_k: return is_complex(i.compute) ? "compute type" : nullptr;
-    default: return nullptr;
+    case Opcode::top_k:
+      return is_complex(i.compute) ? "compute type" : nullptr;
+    default:
+      return nullptr;
   }
 }
 

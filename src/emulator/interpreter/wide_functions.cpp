@@ -79,42 +79,66 @@ double gelu_tanh_dx(double x) {
 // The functions that are compositions of others, as the activation engine offers them.
 double composed(ActFn function, double x) {
   switch (function) {
-    case ActFn::sigmoid: return logistic(x);
-    case ActFn::silu: return x == -kInfinity ? -0.0 : x / (1 + std::exp(-x));
+    case ActFn::sigmoid:
+      return logistic(x);
+    case ActFn::silu:
+      return x == -kInfinity ? -0.0 : x / (1 + std::exp(-x));
     case ActFn::silu_dx: {
       if (std::isinf(x)) return x > 0 ? 1 : 0;
       const double s = logistic(x);
       return s * (1 + x * (1 - s));
     }
-    case ActFn::gelu: return x == -kInfinity ? -0.0 : 0.5 * x * (1 + std::erf(x * (std::numbers::sqrt2 / 2)));
-    case ActFn::gelu_dx: return gelu_dx(x);
+    case ActFn::gelu:
+      return x == -kInfinity ? -0.0 : 0.5 * x * (1 + std::erf(x * (std::numbers::sqrt2 / 2)));
+    case ActFn::gelu_dx:
+      return gelu_dx(x);
     case ActFn::gelu_apprx_tanh:
       return x == -kInfinity ? -0.0 : 0.5 * x * (1 + std::tanh(kGeluBeta * (x + kGeluKappa * x * x * x)));
-    case ActFn::gelu_apprx_tanh_dx: return gelu_tanh_dx(x);
-    case ActFn::softplus: return std::isnan(x) ? x : softplus(x);
-    case ActFn::mish: return x == -kInfinity ? -0.0 : x * std::tanh(softplus(x));
-    case ActFn::log_sigmoid: return std::isnan(x) ? x : std::fmin(x, 0) - std::log1p(std::exp(-std::fabs(x)));
-    case ActFn::erf: return std::erf(x);
-    case ActFn::erfc: return std::erfc(x);
-    case ActFn::erf_inv: return inverse_erf(x);
+    case ActFn::gelu_apprx_tanh_dx:
+      return gelu_tanh_dx(x);
+    case ActFn::softplus:
+      return std::isnan(x) ? x : softplus(x);
+    case ActFn::mish:
+      return x == -kInfinity ? -0.0 : x * std::tanh(softplus(x));
+    case ActFn::log_sigmoid:
+      return std::isnan(x) ? x : std::fmin(x, 0) - std::log1p(std::exp(-std::fabs(x)));
+    case ActFn::erf:
+      return std::erf(x);
+    case ActFn::erfc:
+      return std::erfc(x);
+    case ActFn::erf_inv:
+      return inverse_erf(x);
     case ActFn::lgamma: {
       int sign = 0;
       return x == -kInfinity ? kInfinity : ::lgamma_r(x, &sign);
     }
-    case ActFn::digamma: return digamma(x);
-    case ActFn::floor: return std::floor(x);
-    case ActFn::ceil: return std::ceil(x);
-    case ActFn::trunc: return std::trunc(x);
-    case ActFn::round: return std::nearbyint(x);
-    case ActFn::is_nan: return std::isnan(x);
-    case ActFn::is_inf: return std::isinf(x);
-    case ActFn::is_finite: return std::isfinite(x);
-    case ActFn::logical_not: return x == 0;
+    case ActFn::digamma:
+      return digamma(x);
+    case ActFn::floor:
+      return std::floor(x);
+    case ActFn::ceil:
+      return std::ceil(x);
+    case ActFn::trunc:
+      return std::trunc(x);
+    case ActFn::round:
+      return std::nearbyint(x);
+    case ActFn::is_nan:
+      return std::isnan(x);
+    case ActFn::is_inf:
+      return std::isinf(x);
+    case ActFn::is_finite:
+      return std::isfinite(x);
+    case ActFn::logical_not:
+      return x == 0;
     case ActFn::real:
-    case ActFn::conj: return x;
-    case ActFn::imag: return 0;
-    case ActFn::angle: return std::isnan(x) ? x : (x < 0 ? kPi : 0);
-    default: return kNaN;
+    case ActFn::conj:
+      return x;
+    case ActFn::imag:
+      return 0;
+    case ActFn::angle:
+      return std::isnan(x) ? x : (x < 0 ? kPi : 0);
+    default:
+      return kNaN;
   }
 }
 
@@ -122,19 +146,30 @@ template <class T>
 T integer_function_of(ActFn function, T x) {
   const uint64_t bits = static_cast<uint64_t>(x);
   switch (function) {
-    case ActFn::negative: return static_cast<T>(0 - bits);
-    case ActFn::abs: return x < 0 ? static_cast<T>(0 - bits) : x;
-    case ActFn::sign: return static_cast<T>((x > 0) - (x < 0));
-    case ActFn::square: return static_cast<T>(bits * bits);
-    case ActFn::relu: return x > 0 ? x : 0;
+    case ActFn::negative:
+      return static_cast<T>(0 - bits);
+    case ActFn::abs:
+      return x < 0 ? static_cast<T>(0 - bits) : x;
+    case ActFn::sign:
+      return static_cast<T>((x > 0) - (x < 0));
+    case ActFn::square:
+      return static_cast<T>(bits * bits);
+    case ActFn::relu:
+      return x > 0 ? x : 0;
     case ActFn::is_nan:
     case ActFn::is_inf:
-    case ActFn::imag: return 0;
-    case ActFn::is_finite: return 1;
-    case ActFn::logical_not: return x == 0;
-    case ActFn::bitwise_not: return static_cast<T>(~bits);
-    case ActFn::population_count: return static_cast<T>(std::popcount(bits));
-    default: return x;  // copy, roundings, real, conj
+    case ActFn::imag:
+      return 0;
+    case ActFn::is_finite:
+      return 1;
+    case ActFn::logical_not:
+      return x == 0;
+    case ActFn::bitwise_not:
+      return static_cast<T>(~bits);
+    case ActFn::population_count:
+      return static_cast<T>(std::popcount(bits));
+    default:
+      return x;  // copy, roundings, real, conj
   }
 }
 
@@ -158,48 +193,84 @@ c128 complex_sign(c128 x) {
 
 c128 complex_unary(ActFn function, c128 x) {
   switch (function) {
-    case ActFn::copy: return x;
-    case ActFn::negative: return -x;
-    case ActFn::abs: return {std::abs(x), 0};
-    case ActFn::sign: return complex_sign(x);
+    case ActFn::copy:
+      return x;
+    case ActFn::negative:
+      return -x;
+    case ActFn::abs:
+      return {std::abs(x), 0};
+    case ActFn::sign:
+      return complex_sign(x);
     case ActFn::square:
       return {x.real() * x.real() - x.imag() * x.imag(), x.real() * x.imag() + x.imag() * x.real()};
-    case ActFn::sqrt: return std::sqrt(x);
-    case ActFn::rsqrt: return complex_division({1, 0}, std::sqrt(x));
-    case ActFn::reciprocal: return complex_division({1, 0}, x);
-    case ActFn::exp: return std::exp(x);
-    case ActFn::exp2: return std::exp(x * std::numbers::ln2);
+    case ActFn::sqrt:
+      return std::sqrt(x);
+    case ActFn::rsqrt:
+      return complex_division({1, 0}, std::sqrt(x));
+    case ActFn::reciprocal:
+      return complex_division({1, 0}, x);
+    case ActFn::exp:
+      return std::exp(x);
+    case ActFn::exp2:
+      return std::exp(x * std::numbers::ln2);
     case ActFn::expm1: {
       const double a = std::sin(x.imag() / 2), e = std::exp(x.real());
       return {std::expm1(x.real()) * std::cos(x.imag()) - 2 * a * a, e * std::sin(x.imag())};
     }
-    case ActFn::log: return std::log(x);
-    case ActFn::log2: return std::log(x) / std::numbers::ln2;
-    case ActFn::log10: return std::log10(x);
-    case ActFn::log1p: return std::log(c128(1 + x.real(), x.imag()));
-    case ActFn::sin: return std::sin(x);
-    case ActFn::cos: return std::cos(x);
-    case ActFn::tan: return std::tan(x);
-    case ActFn::asin: return std::asin(x);
-    case ActFn::acos: return std::acos(x);
-    case ActFn::atan: return std::atan(x);
-    case ActFn::sinh: return std::sinh(x);
-    case ActFn::cosh: return std::cosh(x);
-    case ActFn::tanh: return std::tanh(x);
-    case ActFn::asinh: return std::asinh(x);
-    case ActFn::acosh: return std::acosh(x);
-    case ActFn::atanh: return std::atanh(x);
-    case ActFn::sigmoid: return complex_division({1, 0}, c128(1, 0) + std::exp(-x));
-    case ActFn::silu: return complex_division(x, c128(1, 0) + std::exp(-x));
-    case ActFn::is_nan: return {std::isnan(x.real()) || std::isnan(x.imag()) ? 1.0 : 0.0, 0};
-    case ActFn::is_inf: return {std::isinf(x.real()) || std::isinf(x.imag()) ? 1.0 : 0.0, 0};
-    case ActFn::is_finite: return {std::isfinite(x.real()) && std::isfinite(x.imag()) ? 1.0 : 0.0, 0};
-    case ActFn::logical_not: return {x == c128(0, 0) ? 1.0 : 0.0, 0};
-    case ActFn::real: return {x.real(), 0};
-    case ActFn::imag: return {x.imag(), 0};
-    case ActFn::conj: return std::conj(x);
-    case ActFn::angle: return {std::arg(x), 0};
-    default: return {kNaN, kNaN};
+    case ActFn::log:
+      return std::log(x);
+    case ActFn::log2:
+      return std::log(x) / std::numbers::ln2;
+    case ActFn::log10:
+      return std::log10(x);
+    case ActFn::log1p:
+      return std::log(c128(1 + x.real(), x.imag()));
+    case ActFn::sin:
+      return std::sin(x);
+    case ActFn::cos:
+      return std::cos(x);
+    case ActFn::tan:
+      return std::tan(x);
+    case ActFn::asin:
+      return std::asin(x);
+    case ActFn::acos:
+      return std::acos(x);
+    case ActFn::atan:
+      return std::atan(x);
+    case ActFn::sinh:
+      return std::sinh(x);
+    case ActFn::cosh:
+      return std::cosh(x);
+    case ActFn::tanh:
+      return std::tanh(x);
+    case ActFn::asinh:
+      return std::asinh(x);
+    case ActFn::acosh:
+      return std::acosh(x);
+    case ActFn::atanh:
+      return std::atanh(x);
+    case ActFn::sigmoid:
+      return complex_division({1, 0}, c128(1, 0) + std::exp(-x));
+    case ActFn::silu:
+      return complex_division(x, c128(1, 0) + std::exp(-x));
+    case ActFn::is_nan:
+      return {std::isnan(x.real()) || std::isnan(x.imag()) ? 1.0 : 0.0, 0};
+    case ActFn::is_inf:
+      return {std::isinf(x.real()) || std::isinf(x.imag()) ? 1.0 : 0.0, 0};
+    case ActFn::is_finite:
+      return {std::isfinite(x.real()) && std::isfinite(x.imag()) ? 1.0 : 0.0, 0};
+    case ActFn::logical_not:
+      return {x == c128(0, 0) ? 1.0 : 0.0, 0};
+    case ActFn::real:
+      return {x.real(), 0};
+    case ActFn::imag:
+      return {x.imag(), 0};
+    case ActFn::conj:
+      return std::conj(x);
+    case ActFn::angle:
+      return {std::arg(x), 0};
+    default:
+      return {kNaN, kNaN};
   }
 }
 
@@ -210,35 +281,64 @@ c64 narrow(c128 x) { return {static_cast<float>(x.real()), static_cast<float>(x.
 
 double f64_function(ActFn function, double x) {
   switch (function) {
-    case ActFn::copy: return x;
-    case ActFn::negative: return -x;
-    case ActFn::abs: return std::fabs(x);
-    case ActFn::sign: return x != x ? x : (x > 0) - (x < 0);
-    case ActFn::square: return x * x;
-    case ActFn::relu: return x != x || x > 0 ? x : 0;
-    case ActFn::sqrt: return std::sqrt(x);
-    case ActFn::rsqrt: return 1 / std::sqrt(x);
-    case ActFn::reciprocal: return 1 / x;
-    case ActFn::exp: return std::exp(x);
-    case ActFn::exp2: return std::exp2(x);
-    case ActFn::expm1: return std::expm1(x);
-    case ActFn::log: return std::log(x);
-    case ActFn::log2: return std::log2(x);
-    case ActFn::log10: return std::log10(x);
-    case ActFn::log1p: return std::log1p(x);
-    case ActFn::sin: return std::sin(x);
-    case ActFn::cos: return std::cos(x);
-    case ActFn::tan: return std::tan(x);
-    case ActFn::asin: return std::asin(x);
-    case ActFn::acos: return std::acos(x);
-    case ActFn::atan: return std::atan(x);
-    case ActFn::sinh: return std::sinh(x);
-    case ActFn::cosh: return std::cosh(x);
-    case ActFn::tanh: return std::tanh(x);
-    case ActFn::asinh: return std::asinh(x);
-    case ActFn::acosh: return std::acosh(x);
-    case ActFn::atanh: return std::atanh(x);
-    default: return composed(function, x);
+    case ActFn::copy:
+      return x;
+    case ActFn::negative:
+      return -x;
+    case ActFn::abs:
+      return std::fabs(x);
+    case ActFn::sign:
+      return x != x ? x : (x > 0) - (x < 0);
+    case ActFn::square:
+      return x * x;
+    case ActFn::relu:
+      return x != x || x > 0 ? x : 0;
+    case ActFn::sqrt:
+      return std::sqrt(x);
+    case ActFn::rsqrt:
+      return 1 / std::sqrt(x);
+    case ActFn::reciprocal:
+      return 1 / x;
+    case ActFn::exp:
+      return std::exp(x);
+    case ActFn::exp2:
+      return std::exp2(x);
+    case ActFn::expm1:
+      return std::expm1(x);
+    case ActFn::log:
+      return std::log(x);
+    case ActFn::log2:
+      return std::log2(x);
+    case ActFn::log10:
+      return std::log10(x);
+    case ActFn::log1p:
+      return std::log1p(x);
+    case ActFn::sin:
+      return std::sin(x);
+    case ActFn::cos:
+      return std::cos(x);
+    case ActFn::tan:
+      return std::tan(x);
+    case ActFn::asin:
+      return std::asin(x);
+    case ActFn::acos:
+      return std::acos(x);
+    case ActFn::atan:
+      return std::atan(x);
+    case ActFn::sinh:
+      return std::sinh(x);
+    case ActFn::cosh:
+      return std::cosh(x);
+    case ActFn::tanh:
+      return std::tanh(x);
+    case ActFn::asinh:
+      return std::asinh(x);
+    case ActFn::acosh:
+      return std::acosh(x);
+    case ActFn::atanh:
+      return std::atanh(x);
+    default:
+      return composed(function, x);
   }
 }
 
@@ -259,23 +359,72 @@ c64 complex_power(c64 a, c64 b) { return narrow(complex_power(widen(a), widen(b)
 bool is_defined(ActFn function, DType compute) {
   if (is_complex(compute)) {
     switch (function) {
-      case ActFn::copy: case ActFn::negative: case ActFn::abs: case ActFn::sign: case ActFn::square:
-      case ActFn::sqrt: case ActFn::rsqrt: case ActFn::reciprocal:
-      case ActFn::exp: case ActFn::exp2: case ActFn::expm1: case ActFn::log: case ActFn::log2: case ActFn::log10: case ActFn::log1p:
-      case ActFn::sin: case ActFn::cos: case ActFn::tan: case ActFn::asin: case ActFn::acos: case ActFn::atan:
-      case ActFn::sinh: case ActFn::cosh: case ActFn::tanh: case ActFn::asinh: case ActFn::acosh: case ActFn::atanh:
-      case ActFn::sigmoid: case ActFn::silu: case ActFn::is_nan: case ActFn::is_inf: case ActFn::is_finite:
-      case ActFn::logical_not: case ActFn::real: case ActFn::imag: case ActFn::conj: case ActFn::angle: return true;
-      default: return false;
+      case ActFn::copy:
+      case ActFn::negative:
+      case ActFn::abs:
+      case ActFn::sign:
+      case ActFn::square:
+      case ActFn::sqrt:
+      case ActFn::rsqrt:
+      case ActFn::reciprocal:
+      case ActFn::exp:
+      case ActFn::exp2:
+      case ActFn::expm1:
+      case ActFn::log:
+      case ActFn::log2:
+      case ActFn::log10:
+      case ActFn::log1p:
+      case ActFn::sin:
+      case ActFn::cos:
+      case ActFn::tan:
+      case ActFn::asin:
+      case ActFn::acos:
+      case ActFn::atan:
+      case ActFn::sinh:
+      case ActFn::cosh:
+      case ActFn::tanh:
+      case ActFn::asinh:
+      case ActFn::acosh:
+      case ActFn::atanh:
+      case ActFn::sigmoid:
+      case ActFn::silu:
+      case ActFn::is_nan:
+      case ActFn::is_inf:
+      case ActFn::is_finite:
+      case ActFn::logical_not:
+      case ActFn::real:
+      case ActFn::imag:
+      case ActFn::conj:
+      case ActFn::angle:
+        return true;
+      default:
+        return false;
     }
   }
   if (compute == DType::i64 || compute == DType::u64) {
     switch (function) {
-      case ActFn::copy: case ActFn::negative: case ActFn::abs: case ActFn::sign: case ActFn::square: case ActFn::relu:
-      case ActFn::floor: case ActFn::ceil: case ActFn::trunc: case ActFn::round:
-      case ActFn::is_nan: case ActFn::is_inf: case ActFn::is_finite: case ActFn::logical_not: case ActFn::bitwise_not:
-      case ActFn::population_count: case ActFn::real: case ActFn::imag: case ActFn::conj: return true;
-      default: return false;
+      case ActFn::copy:
+      case ActFn::negative:
+      case ActFn::abs:
+      case ActFn::sign:
+      case ActFn::square:
+      case ActFn::relu:
+      case ActFn::floor:
+      case ActFn::ceil:
+      case ActFn::trunc:
+      case ActFn::round:
+      case ActFn::is_nan:
+      case ActFn::is_inf:
+      case ActFn::is_finite:
+      case ActFn::logical_not:
+      case ActFn::bitwise_not:
+      case ActFn::population_count:
+      case ActFn::real:
+      case ActFn::imag:
+      case ActFn::conj:
+        return true;
+      default:
+        return false;
     }
   }
   return function != ActFn::bitwise_not && function != ActFn::population_count && function != ActFn::count_;
@@ -283,26 +432,63 @@ bool is_defined(ActFn function, DType compute) {
 
 bool is_defined(AluOp op, DType compute) {
   switch (op) {
-    case AluOp::bypass: case AluOp::add: case AluOp::subtract: case AluOp::multiply: case AluOp::divide: case AluOp::power:
-    case AluOp::equal: case AluOp::not_equal: case AluOp::logical_and: case AluOp::logical_or: case AluOp::logical_xor: return true;
-    case AluOp::maximum: case AluOp::minimum: case AluOp::remainder: case AluOp::fmod: case AluOp::floor_divide:
-    case AluOp::trunc_divide: case AluOp::less: case AluOp::less_equal: case AluOp::greater: case AluOp::greater_equal:
+    case AluOp::bypass:
+    case AluOp::add:
+    case AluOp::subtract:
+    case AluOp::multiply:
+    case AluOp::divide:
+    case AluOp::power:
+    case AluOp::equal:
+    case AluOp::not_equal:
+    case AluOp::logical_and:
+    case AluOp::logical_or:
+    case AluOp::logical_xor:
+      return true;
+    case AluOp::maximum:
+    case AluOp::minimum:
+    case AluOp::remainder:
+    case AluOp::fmod:
+    case AluOp::floor_divide:
+    case AluOp::trunc_divide:
+    case AluOp::less:
+    case AluOp::less_equal:
+    case AluOp::greater:
+    case AluOp::greater_equal:
       return !is_complex(compute);
-    case AluOp::atan2: case AluOp::hypot: case AluOp::copysign: case AluOp::nextafter:
+    case AluOp::atan2:
+    case AluOp::hypot:
+    case AluOp::copysign:
+    case AluOp::nextafter:
       return compute == DType::f32 || compute == DType::f64;
-    case AluOp::bitwise_and: case AluOp::bitwise_or: case AluOp::bitwise_xor: case AluOp::shift_left:
-    case AluOp::shift_right_arithmetic: case AluOp::shift_right_logical: case AluOp::gcd:
+    case AluOp::bitwise_and:
+    case AluOp::bitwise_or:
+    case AluOp::bitwise_xor:
+    case AluOp::shift_left:
+    case AluOp::shift_right_arithmetic:
+    case AluOp::shift_right_logical:
+    case AluOp::gcd:
       return compute == DType::i64 || compute == DType::u64;
-    case AluOp::count_: return false;
+    case AluOp::count_:
+      return false;
   }
   return false;
 }
 
 bool is_defined_reduction(AluOp op, DType compute) {
   switch (op) {
-    case AluOp::add: case AluOp::multiply: case AluOp::maximum: case AluOp::minimum: case AluOp::logical_and: case AluOp::logical_or:
-    case AluOp::logical_xor: case AluOp::bitwise_and: case AluOp::bitwise_or: case AluOp::bitwise_xor: return is_defined(op, compute);
-    default: return false;
+    case AluOp::add:
+    case AluOp::multiply:
+    case AluOp::maximum:
+    case AluOp::minimum:
+    case AluOp::logical_and:
+    case AluOp::logical_or:
+    case AluOp::logical_xor:
+    case AluOp::bitwise_and:
+    case AluOp::bitwise_or:
+    case AluOp::bitwise_xor:
+      return is_defined(op, compute);
+    default:
+      return false;
   }
 }
 

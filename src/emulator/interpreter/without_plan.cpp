@@ -3,6 +3,8 @@
 
 namespace neuron::emulator {
 
-Result<std::unique_ptr<Executor>> make_plan(std::shared_ptr<const isa::Program> program) { return make_interpreter(std::move(program)); }
+Result<std::unique_ptr<Executor>> make_plan(std::shared_ptr<const isa::Program> program) {
+  return make_interpreter(std::move(program));
+}
 
 }  // namespace neuron::emulator

@@ -62,12 +62,14 @@ inline constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding and subtract
 
 template <class V>
 NEURON_INLINE V exp(V x) {
-  x = clamp(x, -104.0f, 89.0f);
+  // Lanes far below (masked scores: -inf) are kept out of scale(): tiny results cost a microcode assist each.
+  const auto vanishes = x < c<V>(-104.0f);
+  x = clamp(select(vanishes, c<V>(0.0f), x), -104.0f, 89.0f);
   const V n = fma(x, c<V>(kLog2E), c<V>(kRound)) - c<V>(kRound);
   V r = fma(n, c<V>(-kLn2High), x);
   r = fma(n, c<V>(-kLn2Low), r);
   const V p = fma(polynomial(r, kExp), r * r, r) + c<V>(1.0f);
-  return scale(p, n);
+  return select(vanishes, c<V>(0.0f), scale(p, n));
 }
 
 template <class V>

@@ -16,6 +16,9 @@ namespace neuron::emulator {
 NEURON_DECLARE_LEVEL(scalar)
 NEURON_DECLARE_LEVEL(avx2)
 NEURON_DECLARE_LEVEL(avx512)
+namespace avx512 {
+bool fill_unit_kernels(Kernels& table);
+}
 
 namespace {
 
@@ -35,6 +38,14 @@ NEURON_LEVEL_TABLE(scalar)
 NEURON_LEVEL_TABLE(avx2)
 NEURON_LEVEL_TABLE(avx512)
 
+// AVX-512 and the matrix unit; null when this host has none.
+const Kernels* amx_table() {
+  static Kernels table = avx512_table();
+  static const bool present = avx512::fill_unit_kernels(table);
+  table.name = "amx";
+  return present ? &table : nullptr;
+}
+
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"); }
 bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -44,6 +55,7 @@ bool has_avx512() {
 }  // namespace
 
 const Kernels* kernels_of(const char* name) {
+  if (std::strcmp(name, "amx") == 0) return has_avx512() ? amx_table() : nullptr;
   if (std::strcmp(name, "avx512") == 0) return has_avx512() ? &avx512_table() : nullptr;
   if (std::strcmp(name, "avx2") == 0) return has_avx2() ? &avx2_table() : nullptr;
   if (std::strcmp(name, "scalar") == 0) return &scalar_table();
@@ -54,7 +66,7 @@ const Kernels& kernels() {
   static const Kernels* chosen = [] {
     // A level this host lacks falls back to the best it has, as "auto" does.
     if (const Kernels* wanted = kernels_of(environment::text("NEURON_EMULATOR_ISA").c_str())) return wanted;
-    for (const char* name : {"avx512", "avx2"}) {
+    for (const char* name : {"amx", "avx512", "avx2"}) {
       if (const Kernels* best = kernels_of(name)) return best;
     }
     return &scalar_table();

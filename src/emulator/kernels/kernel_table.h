@@ -34,6 +34,19 @@ struct MatmulBlock {
 };
 using MatmulKernel = void (*)(const MatmulBlock&);
 
+// The same on a matrix unit. A is bf16 in rows (padded to 16 rows), k a multiple of 32. B is bf16 in panels of 32 columns,
+// b[panel*b_panel + s*b_segment + (k/2)*64 + column*2 + k%2]. Strides in elements.
+struct UnitBlock {
+  const uint16_t* a = nullptr;
+  ptrdiff_t a_row = 0, a_segment = 0;
+  const uint16_t* b = nullptr;
+  ptrdiff_t b_panel = 0, b_segment = 0;
+  float* c = nullptr;
+  ptrdiff_t c_row = 0;
+  int m = 0, n = 0, k = 0, segments = 1;
+  bool accumulate = false;
+};
+
 struct Kernels {
   const char* name;
   int panel_width;                             // columns of a packed panel of the moving operand
@@ -47,6 +60,9 @@ struct Kernels {
   LoadKernel load[kDTypeCount];     // null: none
   StoreKernel store[kDTypeCount];
   LaneKernel lanes_add, lanes_multiply, lanes_maximum, lanes_minimum;
+  // The same for four rows at once: lanes[r*16 + (i mod 16)] with a[r*row + i].
+  void (*four_rows_add)(float* lanes, const float* a, ptrdiff_t row, size_t n);
+  void (*four_rows_maximum)(float* lanes, const float* a, ptrdiff_t row, size_t n);
   LaneKernel lanes_square_deviation;  // lanes[0..15] sums, a: (a - lanes[16])^2, product rounded, then added
   void (*stream)(float* d, const float* s, size_t n);                 // non-temporal copy; d 64-byte aligned
   void (*transpose32)(uint32_t* d, ptrdiff_t d_row, const uint32_t* s, ptrdiff_t s_row, int rows, int columns);  // d[c][r]
@@ -54,6 +70,8 @@ struct Kernels {
   void (*pack_bf16)(float* panel, const uint16_t* s, int n, ptrdiff_t panel_stride);
   MatmulKernel matmul_chain;        // one FMA chain
   MatmulKernel matmul_matrix_unit;  // numerics.h: bf16 and fp8 order; denormals count as zero
+  void (*unit_matmul)(const UnitBlock&);  // null: no matrix unit
+  void (*unit_pack_pair)(uint16_t* panel, const uint16_t* first, const uint16_t* second, int n, ptrdiff_t panel_stride);
   void (*fma_row_f64)(double* sum, double w, const double* x, size_t n);  // sum[i] = fma(w, x[i], sum[i])
   // Words of Philox4x32-10 for counters first..first+n-1: u32 takes word 0, u64 words 0 and 1.
   void (*random_u32)(uint32_t* d, uint64_t key, uint64_t first, size_t n);
@@ -73,7 +91,7 @@ inline int pair_index(isa::AluOp op) {
 }
 
 const Kernels& kernels();
-// The table of a level by name ("scalar", "avx2", "avx512"), or null when this host cannot run it.
+// The table of a level by name ("scalar", "avx2", "avx512", "amx"), or null when this host cannot run it.
 const Kernels* kernels_of(const char* name);
 
 }  // namespace neuron::emulator

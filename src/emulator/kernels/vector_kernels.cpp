@@ -191,6 +191,24 @@ void lanes(float* state, const float* a, size_t n) {
   const int rest = static_cast<int>(n - i);
   if (rest > 0) F::apply(s, V::load_partial(a + i, rest)).store_partial(state, rest);
 }
+template <class F>
+void four_rows(float* state, const float* a, ptrdiff_t row, size_t n) {  // four chains hide the latency of one
+  V s0 = V::load(state), s1 = V::load(state + 16), s2 = V::load(state + 32), s3 = V::load(state + 48);
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    s0 = F::apply(s0, V::load(a + i));
+    s1 = F::apply(s1, V::load(a + row + i));
+    s2 = F::apply(s2, V::load(a + 2 * row + i));
+    s3 = F::apply(s3, V::load(a + 3 * row + i));
+  }
+  s0.store(state);
+  s1.store(state + 16);
+  s2.store(state + 32);
+  s3.store(state + 48);
+  const int rest = static_cast<int>(n - i);
+  for (int r = 0; rest > 0 && r < 4; ++r)
+    F::apply(V::load(state + 16 * r), V::load_partial(a + r * row + static_cast<ptrdiff_t>(i), rest)).store_partial(state + 16 * r, rest);
+}
 void square_deviation(float* state, const float* a, size_t n) {
   const V mean = V::set(state[16]);
   V s = V::load(state);
@@ -289,6 +307,8 @@ void fill_vector_kernels(Kernels& t) {
   t.lanes_multiply = lanes<Multiply>;
   t.lanes_maximum = lanes<Maximum>;
   t.lanes_minimum = lanes<Minimum>;
+  t.four_rows_add = four_rows<Add>;
+  t.four_rows_maximum = four_rows<Maximum>;
   t.lanes_square_deviation = square_deviation;
 }
 

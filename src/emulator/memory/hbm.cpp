@@ -12,9 +12,9 @@ namespace neuron::emulator {
 namespace {
 
 constexpr uint64_t kHugePage = 2ull << 20;
-constexpr uint64_t kSmallest = 4096;              // one host page
+constexpr uint64_t kSmallest = 4096;                // one host page
 constexpr uint64_t kLookAtHostEvery = 16ull << 20;  // bytes of small blocks between two looks at the host's memory
-constexpr uint64_t kLeastMargin = 256ull << 20;   // left to the rest of the host
+constexpr uint64_t kLeastMargin = 256ull << 20;     // left to the rest of the host
 
 uint64_t mapped_size(uint64_t bytes) {
   const uint64_t unit = bytes >= kHugePage ? kHugePage : kSmallest;
@@ -49,7 +49,8 @@ uint64_t host_available() {
   uint64_t available = meminfo("MemAvailable:");
   const uint64_t limit = number_in("/sys/fs/cgroup/memory.max"), current = number_in("/sys/fs/cgroup/memory.current");
   if (limit != UINT64_MAX && current != UINT64_MAX) {
-    const uint64_t cache = number_of("/sys/fs/cgroup/memory.stat", "inactive_file");  // counted as used, given back on demand
+    const uint64_t cache =
+        number_of("/sys/fs/cgroup/memory.stat", "inactive_file");  // counted as used, given back on demand
     const uint64_t used = cache == UINT64_MAX ? current : current - std::min(cache, current);
     available = std::min(available, limit > used ? limit - used : 0);
   }
@@ -92,9 +93,9 @@ struct Blocks {
     if (available == UINT64_MAX || total + bytes + margin <= available) return {};
     const uint64_t promised = untouched();
     if (promised + bytes + margin <= available) return {};
-    return out_of_memory(std::to_string(bytes) + " bytes requested, but the host can give only " + std::to_string(available) +
-                         " bytes more, of which " + std::to_string(promised) + " are promised and " + std::to_string(margin) +
-                         " are left to other programs");
+    return out_of_memory(std::to_string(bytes) + " bytes requested, but the host can give only " +
+                         std::to_string(available) + " bytes more, of which " + std::to_string(promised) +
+                         " are promised and " + std::to_string(margin) + " are left to other programs");
   }
 };
 
@@ -122,7 +123,8 @@ Result<uint8_t*> Hbm::allocate(uint64_t bytes) {
   const uint64_t reserve = huge ? size + kHugePage : size;
   if (admitted.ok()) {
     map = mmap(nullptr, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED) admitted = out_of_memory(std::to_string(bytes) + " bytes requested: the host refused the mapping");
+    if (map == MAP_FAILED)
+      admitted = out_of_memory(std::to_string(bytes) + " bytes requested: the host refused the mapping");
   }
   if (!admitted.ok()) {
     std::lock_guard own(mutex_);

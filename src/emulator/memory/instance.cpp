@@ -60,7 +60,8 @@ Result<std::vector<int>> visible_cores() {
   }
   const auto refuse = [&]() {
     return invalid_argument("NEURON_RT_VISIBLE_CORES is '" + environment::text("NEURON_RT_VISIBLE_CORES") +
-                            "'; valid: N, N-M or a comma-separated list of them, each core once, 0 <= core < " + std::to_string(total));
+                            "'; valid: N, N-M or a comma-separated list of them, each core once, 0 <= core < " +
+                            std::to_string(total));
   };
   while (true) {
     const size_t comma = text.find(',');
@@ -82,9 +83,11 @@ Result<std::vector<int>> visible_cores() {
 Status CoreLocks::acquire(const std::vector<int>& cores) {
   const std::string& name = environment::text("NEURON_EMULATOR_INSTANCE");
   if (name.empty()) return {};
-  if (!valid_name(name)) return invalid_argument("NEURON_EMULATOR_INSTANCE is '" + name + "'; valid: letters, digits, - _ . (at most 64)");
+  if (!valid_name(name))
+    return invalid_argument("NEURON_EMULATOR_INSTANCE is '" + name + "'; valid: letters, digits, - _ . (at most 64)");
   for (int core : cores) {
-    const std::string path = lock_folder() + "/neuron-emulator-" + std::to_string(getuid()) + "-" + name + "-core" + std::to_string(core) + ".lock";
+    const std::string path = lock_folder() + "/neuron-emulator-" + std::to_string(getuid()) + "-" + name + "-core" +
+                             std::to_string(core) + ".lock";
     const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0) {
       release();

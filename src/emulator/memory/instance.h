@@ -11,8 +11,8 @@
 namespace neuron::emulator {
 
 struct InstanceType {
-  const char* name;     // NEURON_EMULATOR_INSTANCE_TYPE
-  const char* target;   // isa/target.h
+  const char* name;    // NEURON_EMULATOR_INSTANCE_TYPE
+  const char* target;  // isa/target.h
   uint32_t chips;
   uint32_t family, size;  // values of nrt_instance_info_t
 };

@@ -108,6 +108,7 @@ class ElementNode final : public Node {
   int stage_count = 0;
   alignas(64) T splats[4][16];  // ones, zeros, the two immediates
   std::string label;
+  bool streams = false;  // a large output that nobody reads soon: non-temporal stores
 
   void run(Context& c, uint32_t first, uint32_t last) override {
     const int operands = strips.space.operands;
@@ -117,9 +118,11 @@ class ElementNode final : public Node {
     bool zero = false;
     alignas(64) T lanes[16];
     uint32_t row_position = 0;
+    Sources sources;
+    prepare(c, &sources);
     for_each_strip(strips, at, first, last, [&](uint8_t* const* now, uint32_t count, const uint32_t* index, uint32_t i) {
       const size_t n = size_t{count} * strips.inner;
-      T* result = compute(c, now, count, n, &zero);
+      T* result = compute(c, sources, now, count, n, &zero);
       if (!sum_at) return;
       if (strips.split == 0) {
         for (uint32_t row = 0; row < count; ++row)
@@ -134,56 +137,71 @@ class ElementNode final : public Node {
         row_position = 0;
       }
     });
+    if (streams) __builtin_ia32_sfence();
     if (zero) c.fail(invalid_argument(label + ": integer division by zero"));
   }
   uint32_t row_elements = 0;
 
  private:
-  T* compute(Context& c, uint8_t* const* now, uint32_t count, size_t n, bool* zero) {
-    const T* sources[kSources];
+  struct Sources {
+    const T* at[kSources];
     size_t steps[kSources];
+  };
+
+  // Everything about the sources that does not change from strip to strip.
+  void prepare(Context& c, Sources* s) const {
+    for (int i = 0; i < 4; ++i) {
+      s->at[kOnes + i] = splats[i];
+      s->steps[kOnes + i] = 0;
+    }
+    for (int o = 1; o < strips.space.operands; ++o) {
+      if (!strips.operands[o].direct) s->at[o] = c.buffer<T>(o);
+      s->steps[o] = !strips.operands[o].direct && strips.operands[o].lie == Lie::uniform ? 0 : 1;
+    }
+    s->steps[kTemporary] = 1;
+  }
+
+  T* compute(Context& c, Sources& sources, uint8_t* const* now, uint32_t count, size_t n, bool* zero) {
     for (int o = 1; o < strips.space.operands; ++o) {
       const StripOperand& info = strips.operands[o];
       if (info.direct) {
-        sources[o] = reinterpret_cast<const T*>(now[o]);
-        steps[o] = 1;
+        sources.at[o] = reinterpret_cast<const T*>(now[o]);
         continue;
       }
       T* buffer = c.buffer<T>(o);
       if (info.lie == Lie::uniform) {
-        info.load(buffer, now[o], 1);
-        for (int l = 1; l < 16; ++l) buffer[l] = buffer[0];
-        steps[o] = 0;
+        T value;
+        if (info.same) std::memcpy(&value, now[o], sizeof(T));
+        else info.load(&value, now[o], 1);
+        for (int l = 0; l < 16; ++l) buffer[l] = value;
+      } else if (info.lie == Lie::dense) {
+        info.load(buffer, now[o], n);
       } else {
-        if (info.lie == Lie::dense) info.load(buffer, now[o], n);
-        else gather(strips, o, strips.split, count, now[o], reinterpret_cast<uint8_t*>(buffer), sizeof(T));
-        steps[o] = 1;
+        gather(strips, o, strips.split, count, now[o], reinterpret_cast<uint8_t*>(buffer), sizeof(T));
       }
-      sources[o] = buffer;
     }
-    for (int s = 0; s < 4; ++s) {
-      sources[kOnes + s] = splats[s];
-      steps[kOnes + s] = 0;
-    }
-    T* result = strips.operands[0].direct ? reinterpret_cast<T*>(now[0]) : c.buffer<T>(0);
+    const bool stream = streams && reinterpret_cast<uintptr_t>(now[0]) % 64 == 0;
+    T* result = strips.operands[0].direct && !stream ? reinterpret_cast<T*>(now[0]) : c.buffer<T>(0);
     T* out = stage_count == 2 ? c.buffer<T>(kScratchBuffers - 1) : result;
     for (int s = 0; s < stage_count; ++s) {
       const Stage<T>& stage = stages[s];
       if constexpr (std::is_same_v<T, float>) {
         if (stage.kernel) {
-          stage.kernel(out, sources[stage.a], sources[stage.b], sources[stage.c], steps[stage.a], steps[stage.b], steps[stage.c], n);
-          sources[kTemporary] = out;
-          steps[kTemporary] = 1;
+          stage.kernel(out, sources.at[stage.a], sources.at[stage.b], sources.at[stage.c], sources.steps[stage.a], sources.steps[stage.b],
+                       sources.steps[stage.c], n);
+          sources.at[kTemporary] = out;
           out = result;
           continue;
         }
       }
-      const T* s3[3] = {sources[stage.a], sources[stage.b], sources[stage.c]};
-      const size_t steps3[3] = {steps[stage.a], steps[stage.b], steps[stage.c]};
+      const T* s3[3] = {sources.at[stage.a], sources.at[stage.b], sources.at[stage.c]};
+      const size_t steps3[3] = {sources.steps[stage.a], sources.steps[stage.b], sources.steps[stage.c]};
       stage.loop(stage, out, s3, steps3, n, zero);
-      sources[kTemporary] = out;
-      steps[kTemporary] = 1;
+      sources.at[kTemporary] = out;
       out = result;
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      if (stream) kernels().stream(reinterpret_cast<float*>(now[0]), result, n);
     }
     if (!strips.operands[0].direct) {
       if (strips.operands[0].lie == Lie::dense) strips.operands[0].store(now[0], result, n);
@@ -364,6 +382,7 @@ struct Builder {
     // A destination that repeats an element keeps the last value: too rare for strips.
     for (int d = 0; d < strips.space.rank; ++d)
       if (strips.space.strides[0][d] == 0 && strips.space.counts[d] > 1) return nullptr;
+    node->streams = std::is_same_v<T, float> && strips.operands[0].direct && !build.is_tile(draft.dst) && streams_well(build, draft);
     node->sum = draft.dst2;
     node->row_elements = static_cast<uint32_t>(draft.dst.elements());
     node->partitions = flat ? 1 : partitions;
@@ -371,6 +390,15 @@ struct Builder {
     node->label = build.program->labels.size() > in.label ? build.program->labels[in.label] : "";
     node->nanoseconds = 20 + static_cast<double>(node->row_elements) * draft.dst.partitions * per_element();
     return std::move(node);
+  }
+
+  static bool streams_well(const Build& build, const Draft& draft) {
+    constexpr uint64_t kLarge = 16 << 20;
+    if (build.program->tensors[draft.dst.object].bytes < kLarge) return false;
+    for (const Ref* r : draft.sources()) {  // in place the lines are in the cache already
+      if (r->present() && build.same_memory(r->object, draft.dst.object)) return false;
+    }
+    return true;
   }
 
   double per_element() const {

@@ -13,16 +13,9 @@
 #include "isa/numerics.h"
 
 namespace neuron::emulator::plan {
-namespace {
-
-using isa::Opcode;
-
-constexpr int kDepth = 512;  // k per kernel call: a panel of this depth stays in L2
 
 bool is_matrix_unit_type(DType t) { return t == DType::bf16 || t == DType::f8e4m3fn || t == DType::f8e5m2; }
-int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
-// rank <= 1 with the same elements, or false.
 bool flatten(Ref* r) {
   uint64_t count = 1;
   int64_t stride = static_cast<int64_t>(size_of(r->dtype));
@@ -36,6 +29,14 @@ bool flatten(Ref* r) {
   r->dims[0] = {static_cast<uint32_t>(count), stride};
   return true;
 }
+
+namespace {
+
+using isa::Opcode;
+
+constexpr int kDepth = 512;  // k per kernel call: a panel of this depth stays in L2
+
+int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
 // One row of n elements to f32.
 void row_to_f32(float* out, const uint8_t* at, int64_t stride, DType type, uint32_t n) {
@@ -263,6 +264,7 @@ class PackNode final : public Node {
  public:
   Ref dst, src;
   bool transposed = false;  // dma_transpose: src rows are columns n, its columns are k
+  bool unit = false;        // for the matrix unit
   bool zero_tail = false;   // rows up to a multiple of 32
   uint32_t k = 0, n = 0;
   int outer_rank = 0;       // segments: dims in front of the columns
@@ -281,6 +283,10 @@ class PackNode final : public Node {
     if (dim < outer_rank) {
       for (uint32_t i = 0; i < outer_counts[dim]; ++i, s += outer_source[dim], d += outer_target[dim]) outer(dim + 1, s, d, scratch);
       return;
+    }
+    if (unit) {
+      const uint32_t whole = static_cast<uint32_t>(round_up(static_cast<int>(k), isa::kMatrixUnitBlock));
+      return pack_unit_rows(reinterpret_cast<uint16_t*>(d), panel_floats, s, k_stride, n_stride, src.dtype, k, n, whole);
     }
     float* out = reinterpret_cast<float*>(d);
     pack_rows(out, panel_floats, s, k_stride, n_stride, src.dtype, k, n, scratch);
@@ -332,6 +338,7 @@ NodePtr make_matmul_node(const Build& build, const Draft& draft) {
   }
   if (dst.dtype != DType::f32 || (dst.dims[0].count > 1 && dst.dims[0].stride != 4) || dst.partition_stride % 4 != 0) return nullptr;
   if (!kernels().load[static_cast<int>(a.dtype)] || !kernels().load[static_cast<int>(b.dtype)]) return nullptr;
+  if (NodePtr unit = make_unit_matmul_node(build, draft)) return unit;
   auto node = std::make_unique<MatmulNode>();
   node->dst = dst;
   node->a = a;
@@ -347,7 +354,8 @@ NodePtr make_matmul_node(const Build& build, const Draft& draft) {
   }
   // With one row either way counts as contiguous; a k-major operand is one whose rows m are neighbours.
   const bool row_major = a.partition_stride == 4, k_major = a.dims[0].stride == 4 && a.partition_stride % 4 == 0;
-  node->a_direct = a.dtype == DType::f32 && !node->unit && (row_major || k_major) && a.dims[0].stride % 4 == 0;
+  // k-major lines lie a whole row apart and would be fetched again by every block of rows: worth it for narrow results only.
+  node->a_direct = a.dtype == DType::f32 && !node->unit && (row_major || (k_major && node->n <= 64)) && a.dims[0].stride % 4 == 0;
   node->b_panels = panels;
   if (panels) node->panel_floats = build.layouts[b.object - build.program->tensors.size()].panel_floats;
   node->accumulate = in.accumulate;
@@ -389,7 +397,7 @@ bool pack_tile(Build& build, uint32_t object) {
   TileLayout& layout = build.layouts[object - build.program->tensors.size()];
   std::vector<Draft*> writers, readers;
   uint32_t columns = 0;
-  bool unit = false;
+  bool unit = false, all_unit = true;
   for (Draft& d : build.drafts) {
     if (d.removed || (!d.reads(object) && !d.writes(object))) continue;
     const Opcode op = d.instruction->opcode;
@@ -403,7 +411,9 @@ bool pack_tile(Build& build, uint32_t object) {
     const uint32_t n = static_cast<uint32_t>(d.src1.elements());
     if (columns == 0) columns = n;
     if (n != columns) return false;
-    unit = unit || (is_matrix_unit_type(d.src0.dtype) && is_matrix_unit_type(d.src1.dtype));
+    const bool on_unit = is_matrix_unit_type(d.src0.dtype) && is_matrix_unit_type(d.src1.dtype);
+    unit = unit || on_unit;
+    all_unit = all_unit && on_unit;
     readers.push_back(&d);
   }
   if (readers.empty() || writers.empty()) return false;
@@ -444,6 +454,11 @@ bool pack_tile(Build& build, uint32_t object) {
   layout.dtype = type;
   layout.panel_floats = static_cast<int64_t>(round_up(static_cast<int>(tile.partitions), 32)) * width;
   layout.segment_bytes = layout.panel_floats * 4 * ((columns + width - 1) / width);
+  if (all_unit && kernels().unit_matmul) {
+    layout.unit = true;
+    layout.panel_floats = int64_t{round_up(static_cast<int>(tile.partitions), isa::kMatrixUnitBlock)} * kUnitWidth;
+    layout.segment_bytes = layout.panel_floats * 2 * ((columns + kUnitWidth - 1) / kUnitWidth);
+  }
   layout.buffer_bytes = layout.segment_bytes * segments;
   layout.total_bytes = layout.buffer_bytes * tile.buffers;
   layout.row_bytes = 0;
@@ -482,6 +497,7 @@ NodePtr make_pack_node(const Build& build, const Draft& draft) {
   node->dst = draft.dst;
   node->src = draft.src0;
   node->zero_tail = draft.pack_zero_tail;
+  node->unit = layout.unit;
   node->k = draft.dst.partitions;
   node->n = layout.columns;
   node->panel_floats = layout.panel_floats;

@@ -13,4 +13,12 @@ float* matmul_scratch(Context& c, size_t bytes);
 void pack_rows(float* out, ptrdiff_t panel_stride, const uint8_t* at, int64_t k_stride, int64_t n_stride, DType type, uint32_t k, uint32_t n,
                float* scratch);
 
+// The same as bf16 pairs for the matrix unit (UnitBlock); rows k..depth-1 and unused columns become 0. Types: bf16 and fp8.
+inline constexpr int kUnitWidth = 32;
+void pack_unit_rows(uint16_t* out, ptrdiff_t panel_stride, const uint8_t* at, int64_t k_stride, int64_t n_stride, DType type, uint32_t k,
+                    uint32_t n, uint32_t depth);
+
+bool is_matrix_unit_type(DType t);  // bf16 and fp8
+bool flatten(Ref* r);               // rank <= 1 with the same elements, or false
+
 }  // namespace neuron::emulator::plan

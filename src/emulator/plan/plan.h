@@ -143,6 +143,7 @@ struct TileLayout {
   DType dtype = DType::f32;   // of the logical tile
   int64_t panel_floats = 0;   // one panel: panel_width * partitions (rounded up to 32)
   int64_t segment_bytes = 0;  // all panels of one segment
+  bool unit = false;          // bf16 panels for the matrix unit (UnitBlock) instead; panel_floats counts bf16 elements then
 };
 
 struct LoopInfo {
@@ -179,6 +180,7 @@ NodePtr make_element_node(const Build& build, const Draft& draft);
 NodePtr make_copy_node(const Build& build, const Draft& draft);
 NodePtr make_reduce_node(const Build& build, const Draft& draft);
 NodePtr make_matmul_node(const Build& build, const Draft& draft);
+NodePtr make_unit_matmul_node(const Build& build, const Draft& draft);
 NodePtr make_pack_node(const Build& build, const Draft& draft);
 NodePtr make_routine_node(const Build& build, const Draft& draft);
 NodePtr make_general_node(const Build& build, const Draft& draft);

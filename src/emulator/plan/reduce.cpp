@@ -90,6 +90,17 @@ class ReduceNode final : public Node {
   void run(Context& c, uint32_t first, uint32_t last) override {
     uint8_t* s = address(src, c);
     uint8_t* d = address(dst, c);
+    if constexpr (std::is_same_v<T, float>) {
+      const auto four = op == AluOp::add ? kernels().four_rows_add : op == AluOp::maximum ? kernels().four_rows_maximum : nullptr;
+      if (direct && outer_rank == 0 && four && src.partition_stride % 4 == 0) {
+        for (; first + 4 <= last; first += 4) {
+          alignas(64) float lanes[64];
+          std::fill(lanes, lanes + 64, identity);
+          four(lanes, reinterpret_cast<const float*>(s + first * src.partition_stride), src.partition_stride / 4, elements);
+          for (uint32_t r = 0; r < 4; ++r) store_element<T>(dst.dtype, d + (first + r) * dst.partition_stride, tree(op, lanes + 16 * r));
+        }
+      }
+    }
     for (uint32_t p = first; p < last; ++p) outer(c, 0, s + p * src.partition_stride, d + p * dst.partition_stride, 0);
   }
 

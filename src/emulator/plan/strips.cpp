@@ -131,6 +131,7 @@ void Strips::prepare(DType compute, bool by_rows) {
     StripOperand& operand = operands[o];
     operand.size = static_cast<uint8_t>(size_of(operand.dtype));
     operand.lie = lie_of(o, from);
+    operand.same = operand.dtype == compute;
     operand.direct = operand.lie == Lie::dense && operand.dtype == compute;
   }
 }

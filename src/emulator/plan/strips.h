@@ -24,6 +24,7 @@ struct StripOperand {
   uint8_t size = 4;
   Lie lie = Lie::nested;
   bool direct = false;  // dense and of the compute type: no copy
+  bool same = false;    // of the compute type
   Load load = nullptr;
   Store store = nullptr;
 };

@@ -1,8 +1,9 @@
-// A small persistent pool for the plan's parallel loops. The caller takes part; workers spin for a bounded time and then sleep.
+// A small persistent pool for the plan's parallel loops. The caller takes part; workers spin for a bounded time and then
+// sleep.
 //
 // Results must never depend on the number of threads: parallel_for promises only that every index is run once. Only pool
-// workers are pinned to host cores, never the calling thread. A nested call, a call while another thread uses the pool, and any
-// call in a forked child run inline on the caller.
+// workers are pinned to host cores, never the calling thread. A nested call, a call while another thread uses the pool, and
+// any call in a forked child run inline on the caller.
 #pragma once
 
 #include <atomic>
@@ -30,7 +31,8 @@ class ThreadPool {
   template <class Function>
   void parallel_for(int64_t count, Function&& fn) {
     using Body = std::remove_reference_t<Function>;
-    run(count, [](void* context, int64_t index, int worker) { (*static_cast<Body*>(context))(index, worker); },
+    run(
+        count, [](void* context, int64_t index, int worker) { (*static_cast<Body*>(context))(index, worker); },
         const_cast<std::remove_const_t<Body>*>(&fn));
   }
 

@@ -149,17 +149,12 @@ ir::Value Arguments::bind_tensor(ir::Builder& builder, CachedCall& call, TensorS
   } else {
     // Where something is written, operands that are exactly the same memory must be one parameter, so that the compiler
     // sees the dependence.
-    if (plan_.mutates) {
-      for (const Bound& bound : bound_) {
-        if (same_memory(t, tensor(bound.source))) {
-          bound_.push_back({source, bound.index});
-          value = parameter_values_[bound.index];
-          break;
-        }
-      }
-    }
-    if (!value.present()) {
-      const auto index = static_cast<int32_t>(call.parameters.size());
+    int32_t index = plan_.mutates ? parameter_sharing(t) : -1;
+    if (index >= 0) {
+      value = parameter_values_[index];
+      bound_.push_back({source, index});
+    } else {
+      index = static_cast<int32_t>(call.parameters.size());
       value = builder.parameter({dtype, t.sizes().vec()}, index, t.strides().vec(), plan_.arguments[source.argument].name);
       call.parameters.push_back(source);
       bound_.push_back({source, index});

@@ -183,9 +183,10 @@ class Run {
       if (result.written >= 0) {
         flat += result.list ? args_[result.written].toListRef().size() : 1;
       } else if (result.list) {
-        const size_t others = plan_.results.size() - 1;
+        const size_t length = result.length_from >= 0 ? args_[result.length_from].toListRef().size()
+                                                      : call_.results.size() - (plan_.results.size() - 1);
         c10::List<at::Tensor> list;
-        for (size_t n = call_.results.size() - others; n > 0; --n) list.push_back(std::move(results_[flat++]));
+        for (size_t n = length; n > 0; --n) list.push_back(std::move(results_[flat++]));
         returned.push_back(std::move(list));
       } else if (result.number) {
         returned.push_back(call_.results[flat++].number);

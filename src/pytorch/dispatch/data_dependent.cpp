@@ -58,7 +58,7 @@ void scatter_rows(ir::Builder& b, ir::Value mask, ir::Value rows, int64_t capaci
   attrs.combine = ir::Reducer::assign;
   attrs.check_bounds = false;  // elements that are not selected go outside and are dropped
   const ir::Value empty = b.broadcast_to(b.splat_int({row_type.dtype, {}}, 0), {capacity, width});
-  b.output(b.scatter(empty, target, rows, attrs), {width, 1});
+  b.output(b.scatter(empty, target, rows, attrs), {1, capacity});  // columns, as the CPU's nonzero
 }
 
 void build_positions(ir::Builder& b, const at::Tensor& mask, const at::Tensor* /*values*/, int64_t capacity) {
@@ -119,18 +119,25 @@ at::Tensor first_rows(const at::Tensor& buffer, c10::IntArrayRef sizes) {
   return result;
 }
 
-// [capacity, dims] positions of the true elements, row-major order; rows from `count` on are zero.
+// Positions of the true elements in row-major order as [capacity, dims] with strides (1, capacity); rows from `count` on are
+// zero.
 at::Tensor position_rows(const at::Tensor& mask, int64_t count) {
   const int64_t capacity = capacity_of(count, mask.numel());
-  at::Tensor rows = make_contiguous_tensor(mask.device().index(), {capacity, mask.dim()}, at::kLong);
+  at::Tensor rows = make_tensor(mask.device().index(), {capacity, mask.dim()}, {1, capacity}, at::kLong);
   run(kPositions, "nonzero", build_positions, mask, nullptr, capacity, rows);
   return rows;
 }
 
 at::Tensor nonzero_of(const at::Tensor& self) {
   const int64_t count = count_true(self);
-  if (count == 0 || self.dim() == 0) return make_contiguous_tensor(self.device().index(), {count, self.dim()}, at::kLong);
-  return first_rows(position_rows(self, count), {count, self.dim()});
+  at::Tensor result = make_tensor(self.device().index(), {count, self.dim()}, {1, count}, at::kLong);
+  if (count == 0 || self.dim() == 0) return result;
+  const at::Tensor rows = position_rows(self, count);
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    const at::Tensor from = rows.select(1, d), to = result.select(1, d);
+    check(runtime::copy_on_device(address_of(to), address_of(from), static_cast<size_t>(count) * sizeof(int64_t)));
+  }
+  return result;
 }
 
 at::Tensor select_by_mask(const at::Tensor& self, const at::Tensor& mask) {

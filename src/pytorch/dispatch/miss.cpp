@@ -76,6 +76,7 @@ class CallBuilder {
     if (!anything) return out_;
     Status status = lower_and_compile();
     if (status.ok()) return out_;
+    raise_as_cpu_does(plan_, op_, args_);
     if (status.code() == Code::unsupported || status.code() == Code::does_not_fit) return fallback(status.message());
     raise(status.within(plan_.name));
   }
@@ -181,9 +182,8 @@ class CallBuilder {
   }
 
   void targets_for_written() {
-    std::vector<TensorSource> destinations;
     size_t flat = 0;
-    bool accepted = metas_.has_value();
+    bool accepted = metas_.has_value(), casts = false;
     for (const ResultPlan& result : plan_.results) {
       const size_t count = result.list ? args_[result.written].toListRef().size() : 1;
       for (size_t e = 0; e < count; ++e, ++flat) {
@@ -191,8 +191,10 @@ class CallBuilder {
         if (!present) continue;
         const at::Tensor& t = arguments_.tensor({result.written, result.list ? static_cast<int32_t>(e) : -1});
         accepted = accepted && flat < metas_->size() && (*metas_)[flat] && accepted_by_rule(t, *(*metas_)[flat]);
+        casts = casts || (accepted && t.scalar_type() != to_scalar_type((*metas_)[flat]->dtype));
       }
     }
+    if (casts) raise_as_cpu_does(plan_, op_, args_);  // what may be cast into the destination is the operator's own matter
     std::optional<MetaResult> meta;
     if (!accepted) meta = run_meta(plan_, op_, args_);  // raises if the arguments are wrong
     flat = 0;
@@ -299,6 +301,10 @@ class CallBuilder {
       const bool converts = target.kind == ResultTarget::Kind::written;
       if (have.shape != want.shape || (have.dtype != want.dtype && !converts)) {
         return internal_error("the lowering returned " + ir::to_string(have) + " where the metadata say " + ir::to_string(want));
+      }
+      if (have.dtype != want.dtype && !c10::canCast(to_scalar_type(have.dtype), target.type)) {
+        return invalid_argument(std::string("result type ") + c10::toString(to_scalar_type(have.dtype)) +
+                                " can't be cast to the desired output type " + c10::toString(target.type));
       }
       value = builder.convert(value, want.dtype);
       if (target.kind == ResultTarget::Kind::written) {

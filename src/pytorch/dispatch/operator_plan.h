@@ -44,6 +44,7 @@ struct ArgumentPlan {
 struct ResultPlan {
   bool list = false;     // Tensor[]
   int written = -1;      // index of the stack argument that receives it, or -1: a new tensor
+  int length_from = -1;  // a new list: as many tensors as this list argument has; -1: all that other results leave
   bool number = false;   // an int result (attention's max_q): computed from sizes, see schema_overrides
 };
 

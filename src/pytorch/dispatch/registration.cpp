@@ -94,7 +94,11 @@ bool plan_results(OperatorPlan& plan, const c10::FunctionSchema& functional, con
     r.list = kind == TypeKind::ListType;
     r.number = kind == TypeKind::IntType || kind == TypeKind::SymIntType;
     if (!r.list && !r.number && kind != TypeKind::TensorType) return false;
-    lists += r.list;
+    for (size_t i = 0; r.list && i < plan.arguments.size(); ++i) {
+      const bool twin = plan.arguments[i].kind == ArgumentKind::tensor_list && result.name() == plan.arguments[i].name + "_out";
+      if (twin) r.length_from = static_cast<int>(i);
+    }
+    lists += r.list && r.length_from < 0;
     plan.results.push_back(r);
   }
   if (written.empty()) return lists <= 1;

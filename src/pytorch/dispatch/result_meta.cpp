@@ -2,6 +2,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros.h>
 
 #include "pytorch/device.h"
 
@@ -38,6 +39,40 @@ c10::IValue to_meta(const ArgumentPlan& plan, const c10::IValue& value) {
   }
 }
 
+constexpr int64_t kMaxProbeElements = 1 << 22;
+
+// A CPU tensor of the same sizes and dtype. Inputs share one zero element; written ones have their own memory and strides.
+at::Tensor stand_in(const at::Tensor& t, bool written, int64_t& elements) {
+  if (!t.defined() || !t.is_privateuseone()) return t;
+  elements += t.numel();
+  if (elements > kMaxProbeElements) return t;
+  const auto options = t.options().device(at::kCPU);
+  if (!written) return at::zeros({}, options).expand(t.sizes());
+  return at::empty_strided(t.sizes(), t.strides(), options).zero_();
+}
+
+c10::IValue stand_in(const ArgumentPlan& plan, const c10::IValue& value, int64_t& elements) {
+  if (value.isNone()) return value;
+  switch (plan.kind) {
+    case ArgumentKind::tensor: return stand_in(value.toTensor(), plan.written, elements);
+    case ArgumentKind::device: return c10::Device(c10::kCPU);
+    case ArgumentKind::generator: return {};
+    case ArgumentKind::tensor_list: {
+      if (value.isTensorList()) {
+        c10::List<at::Tensor> list;
+        for (const c10::IValue& element : value.toListRef()) list.push_back(stand_in(element.toTensor(), plan.written, elements));
+        return list;
+      }
+      c10::List<std::optional<at::Tensor>> list;
+      for (const c10::IValue& element : value.toListRef()) {
+        list.push_back(element.isNone() ? std::nullopt : std::make_optional(stand_in(element.toTensor(), false, elements)));
+      }
+      return list;
+    }
+    default: return value;
+  }
+}
+
 class Silence final : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
 };
@@ -53,9 +88,26 @@ std::optional<MetaResult> run_meta(const OperatorPlan& plan, const c10::Operator
   out.arguments = stack;
   Silence silence;
   c10::WarningUtils::WarningHandlerGuard quiet(&silence);
-  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+  try {
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+  } catch (const std::exception&) {
+    raise_as_cpu_does(plan, op, args);  // many Meta kernels are Python references with words of their own
+    throw;
+  }
   out.returns = std::move(stack);
   return out;
+}
+
+void raise_as_cpu_does(const OperatorPlan& plan, const c10::OperatorHandle& op, const c10::IValue* args) {
+  if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) return;
+  at::AutoDispatchBelowADInplaceOrView guard;
+  Silence silence;
+  c10::WarningUtils::WarningHandlerGuard quiet(&silence);
+  torch::jit::Stack stack;
+  int64_t elements = 0;
+  for (size_t i = 0; i < plan.arguments.size(); ++i) stack.push_back(stand_in(plan.arguments[i], args[i], elements));
+  if (elements > kMaxProbeElements) return;
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
 }
 
 void check_devices(const OperatorPlan& plan, const c10::IValue* args, int device) {

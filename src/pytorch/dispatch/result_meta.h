@@ -21,6 +21,10 @@ struct MetaResult {
 // real call.
 std::optional<MetaResult> run_meta(const OperatorPlan& plan, const c10::OperatorHandle& op, const c10::IValue* args);
 
+// Runs the CPU kernel on stand-ins of the same sizes and dtypes (zeros, inputs without memory of their own), only to have it
+// raise what it raises for such arguments. Returns normally if it does not, or if the call is too large to try.
+void raise_as_cpu_does(const OperatorPlan& plan, const c10::OperatorHandle& op, const c10::IValue* args);
+
 // "Expected all tensors to be on the same device, ..." if an operand is neither on `device` nor a number.
 void check_devices(const OperatorPlan& plan, const c10::IValue* args, int device);
 

@@ -22,7 +22,7 @@ const std::vector<Override>& overrides() {
   static const std::vector<Override> table = {
       {"aten::normal_", "aten::normal_functional", {}},
       {"aten::bernoulli_.float", "aten::bernoulli.p", {}},
-      {"aten::_index_put_impl_", "aten::_index_put_impl", {}},
+      {"aten::_index_put_impl_", "aten::index_put", {}},
       {"aten::native_batch_norm", "aten::_native_batch_norm_legit_functional", {"running_mean", "running_var"}},
       {"aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit_functional", {}},
   };

@@ -88,6 +88,13 @@ c10::Scalar scalar_from(py::handle value) {
   return value.cast<double>();
 }
 
+// torch has no pybind caster for c10::Scalar.
+std::vector<c10::Scalar> scalars_from(const std::vector<py::object>& values) {
+  std::vector<c10::Scalar> scalars;
+  for (const py::object& value : values) scalars.push_back(scalar_from(value));
+  return scalars;
+}
+
 bool is_number(py::handle value) { return PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr()) || PyComplex_Check(value.ptr()); }
 
 class CompiledCallable {
@@ -425,7 +432,10 @@ class PyGraphBuilder {
     for (const ResultPlan& result : plan.results) {
       size_t count = 1;
       if (result.list && result.written >= 0) count = list_length(plan.arguments[result.written].name, named);
-      if (result.list && result.written < 0) count = values.size() - (plan.results.size() - 1);
+      if (result.list && result.written < 0) {
+        count = result.length_from >= 0 ? list_length(plan.arguments[result.length_from].name, named)
+                                        : values.size() - (plan.results.size() - 1);
+      }
       for (size_t e = 0; e < count && flat < values.size(); ++e, ++flat) {
         (result.written >= 0 ? written : others).push_back(handle(values[flat]));
       }
@@ -453,8 +463,14 @@ class PyGraphBuilder {
 void bind_graph_builder(py::module_& m) {
   py::class_<Handle>(m, "Value");
   py::class_<CompiledCallable, std::shared_ptr<CompiledCallable>>(m, "CompiledGraph")
-      .def("__call__", &CompiledCallable::call, py::arg("tensors"), py::arg("scalars") = std::vector<c10::Scalar>(),
-           py::call_guard<py::gil_scoped_release>())
+      .def(
+          "__call__",
+          [](CompiledCallable& graph, const std::vector<at::Tensor>& tensors, const std::vector<py::object>& scalars) {
+            const std::vector<c10::Scalar> numbers = scalars_from(scalars);
+            py::gil_scoped_release no_gil;
+            return graph.call(tensors, numbers);
+          },
+          py::arg("tensors"), py::arg("scalars") = std::vector<py::object>())
       .def_property_readonly("sequence", &CompiledCallable::sequence);
   py::class_<PyGraphBuilder>(m, "GraphBuilder")
       .def(py::init<std::string>(), py::arg("name"))
@@ -468,8 +484,11 @@ void bind_graph_builder(py::module_& m) {
       .def("stablehlo", &PyGraphBuilder::stablehlo)
       .def_property_readonly("rng_increment", &PyGraphBuilder::rng_increment)
       .def("compile", &PyGraphBuilder::compile, py::arg("device_index") = 0)
-      .def("evaluate", &PyGraphBuilder::evaluate, py::arg("tensors"), py::arg("scalars") = std::vector<c10::Scalar>(),
-           py::arg("seed") = 0, py::arg("offset") = 0);
+      .def(
+          "evaluate",
+          [](PyGraphBuilder& builder, const std::vector<at::Tensor>& tensors, const std::vector<py::object>& scalars, uint64_t seed,
+             uint64_t offset) { return builder.evaluate(tensors, scalars_from(scalars), seed, offset); },
+          py::arg("tensors"), py::arg("scalars") = std::vector<py::object>(), py::arg("seed") = 0, py::arg("offset") = 0);
   m.def("has_lowering", [](const std::string& op) { return find_plan(op) != nullptr; }, py::arg("op"));
 }
 

@@ -15,6 +15,9 @@
 namespace neuron::compiler {
 namespace {
 
+// Orders of execution: 0 = program order, 1.. = shuffled, the last = the fast plan.
+constexpr int kPlanOrder = 3;
+
 struct Layout {
   int64_t bytes(const ir::Type& t, const std::vector<int64_t>& strides) const {
     if (t.elements() == 0) return 0;
@@ -65,7 +68,9 @@ Result<std::vector<ir::Literal>> execute(const ir::testing::GeneratedGraph& g, c
   auto shared = std::make_shared<const isa::Program>(program);
   emulator::InterpreterOptions options;
   if (order > 0) options.shuffle_seed = static_cast<uint64_t>(order);
-  NEURON_ASSIGN(auto executor, emulator::make_interpreter(shared, options));
+  auto made = order < kPlanOrder ? emulator::make_interpreter(shared, options) : emulator::make_plan(shared);
+  if (!made.ok()) return made.status();
+  auto executor = std::move(made).value();
   static emulator::ThreadPool pool(1);
   emulator::Launch launch{.tensors = views, .pool = pool};
   NEURON_RETURN_IF_ERROR(executor->run(launch));
@@ -94,7 +99,7 @@ std::string check(const ir::testing::GeneratedGraph& g, const Options& options, 
   if (verbose) std::fprintf(stderr, "%s\n", isa::disassemble(*program).c_str());
   const Status valid = isa::validate(*program);
   if (!valid.ok()) return "validate: " + valid.message();
-  for (int order = 0; order < 3; ++order) {
+  for (int order = 0; order <= kPlanOrder; ++order) {
     auto actual = execute(g, *program, order);
     if (!actual.ok()) return "run: " + actual.status().message();
     for (size_t o = 0; o < expected->size(); ++o) {

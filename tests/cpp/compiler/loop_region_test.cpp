@@ -217,6 +217,26 @@ TEST(LoopRegion, ConcatenateAndPad) {
   check(m.graph);
 }
 
+TEST(LoopRegion, TransposedCopiesTurnBlocks) {
+  Maker m;
+  Value x = m.in(f32({300, 700})), y = m.in({DType::bf16, {3, 130, 40}}), z = m.in(f32({700, 300}));
+  m.out(m.b.transpose(x, {1, 0}));
+  m.out(m.b.transpose(y, {0, 2, 1}));
+  m.out(m.b.transpose(y, {2, 1, 0}));
+  m.out(m.b.binary(Op::add, m.b.transpose(x, {1, 0}), z));
+  check(m.graph);
+}
+
+TEST(LoopRegion, RowsLongerThanAPartitionAreSortedInMemory) {
+  Maker m;
+  Value x = m.in(f32({2, 30000}));
+  const Value s = m.b.sort(x, 1, true);
+  m.out(s);
+  m.out({s.node, 1});
+  m.out(m.b.top_k(x, 5, false));
+  check(m.graph);
+}
+
 TEST(LoopRegion, UnfusedGraphsGiveTheSame) {
   Maker m;
   Value x = m.in(f32({30, 50}));

@@ -11,30 +11,30 @@
 
 static int failures = 0;
 
-#define CHECK(condition)                                                       \
-  do {                                                                         \
-    if (!(condition)) {                                                        \
+#define CHECK(condition)                                                                                 \
+  do {                                                                                                   \
+    if (!(condition)) {                                                                                  \
       printf("%s:%d: failed: %s (last error: %s)\n", __FILE__, __LINE__, #condition, nrtx_last_error()); \
-      ++failures;                                                              \
-    }                                                                          \
+      ++failures;                                                                                        \
+    }                                                                                                    \
   } while (0)
-#define CHECK_STATUS(expected, call)                                           \
-  do {                                                                         \
-    NRT_STATUS status_ = (call);                                               \
-    if (status_ != (expected)) {                                               \
+#define CHECK_STATUS(expected, call)                                                                             \
+  do {                                                                                                           \
+    NRT_STATUS status_ = (call);                                                                                 \
+    if (status_ != (expected)) {                                                                                 \
       printf("%s:%d: %s gave %s, expected %s (%s)\n", __FILE__, __LINE__, #call, nrt_get_status_as_str(status_), \
-             nrt_get_status_as_str(expected), nrtx_last_error());              \
-      ++failures;                                                              \
-    }                                                                          \
+             nrt_get_status_as_str(expected), nrtx_last_error());                                                \
+      ++failures;                                                                                                \
+    }                                                                                                            \
   } while (0)
 #define CHECK_OK(call) CHECK_STATUS(NRT_SUCCESS, call)
 
-static const char *folder;
+static const char* folder;
 
-static nrt_model_t *load(const char *name, int core) {
+static nrt_model_t* load(const char* name, int core) {
   char path[1024];
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "rb");
+  FILE* file = fopen(path, "rb");
   if (!file) {
     printf("cannot open %s\n", path);
     exit(2);
@@ -42,20 +42,20 @@ static nrt_model_t *load(const char *name, int core) {
   static char bytes[1 << 16];
   size_t size = fread(bytes, 1, sizeof bytes, file);
   fclose(file);
-  nrt_model_t *model = NULL;
+  nrt_model_t* model = NULL;
   CHECK_OK(nrt_load(bytes, size, core, 1, &model));
   memset(bytes, 0, sizeof bytes); /* the library keeps no pointer to the caller's bytes */
   return model;
 }
 
-static nrt_tensor_t *tensor(int core, size_t size) {
-  nrt_tensor_t *t = NULL;
+static nrt_tensor_t* tensor(int core, size_t size) {
+  nrt_tensor_t* t = NULL;
   CHECK_OK(nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core, size, "t", &t));
   return t;
 }
 
-static nrt_tensor_set_t *set_of(const char *name, nrt_tensor_t *t) {
-  nrt_tensor_set_t *set = NULL;
+static nrt_tensor_set_t* set_of(const char* name, nrt_tensor_t* t) {
+  nrt_tensor_set_t* set = NULL;
   CHECK_OK(nrt_allocate_tensor_set(&set));
   if (name) CHECK_OK(nrt_add_tensor_to_tensor_set(set, name, t));
   return set;
@@ -63,7 +63,7 @@ static nrt_tensor_set_t *set_of(const char *name, nrt_tensor_t *t) {
 
 static void before_init(void) {
   uint32_t count = 0;
-  nrt_tensor_t *t = NULL;
+  nrt_tensor_t* t = NULL;
   nrt_version_t version;
   CHECK_OK(nrt_get_total_vnc_count(&count));
   CHECK(count == 4);
@@ -76,13 +76,13 @@ static void before_init(void) {
 static void short_structs(void) {
   char place[300];
   memset(place, 0x5a, sizeof place);
-  CHECK_OK(nrt_get_version((nrt_version_t *)place, 8));
+  CHECK_OK(nrt_get_version((nrt_version_t*)place, 8));
   CHECK(place[8] == 0x5a);
   uint64_t major;
   memcpy(&major, place, 8);
   CHECK(major == 2);
   memset(place, 0x5a, sizeof place);
-  CHECK_OK(nrt_get_version((nrt_version_t *)place, sizeof place)); /* a longer, newer struct */
+  CHECK_OK(nrt_get_version((nrt_version_t*)place, sizeof place)); /* a longer, newer struct */
   CHECK(place[sizeof(nrt_version_t)] == 0x5a);
   CHECK_STATUS(NRT_INVALID, nrt_get_version(NULL, 8));
   nrt_instance_info_t info;
@@ -99,7 +99,7 @@ static void short_structs(void) {
 }
 
 static void tensors(void) {
-  nrt_tensor_t *t = NULL;
+  nrt_tensor_t* t = NULL;
   CHECK_STATUS(NRT_INVALID, nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 0, "empty", &t));
   CHECK_STATUS(NRT_INVALID, nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_HOST, 0, 16, "host", &t));
   CHECK_STATUS(NRT_INVALID, nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 4, 16, "core 4", &t));
@@ -125,7 +125,7 @@ static void tensors(void) {
   CHECK_STATUS(NRT_INVALID, nrt_tensor_allocate_slice(t, 0, 0, "empty", &slice));
   CHECK_OK(nrt_tensor_allocate_slice(t, 16, 32, "slice", &slice));
   CHECK_OK(nrt_tensor_allocate_slice(slice, 4, 4, "slice of a slice", &part));
-  nrt_tensor_t *stale = t;
+  nrt_tensor_t* stale = t;
   nrt_tensor_free(&t);
   CHECK(t == NULL);
   CHECK_OK(nrt_tensor_read(part, back, 0, 4));
@@ -134,7 +134,7 @@ static void tensors(void) {
   CHECK(strstr(nrtx_last_error(), "freed") != NULL);
   nrt_tensor_free(&stale); /* twice: refused, and nothing breaks */
   CHECK(strstr(nrtx_last_error(), "nrt_tensor_free") != NULL);
-  CHECK_STATUS(NRT_INVALID_HANDLE, nrt_tensor_read((nrt_tensor_t *)bytes, back, 0, 4));
+  CHECK_STATUS(NRT_INVALID_HANDLE, nrt_tensor_read((nrt_tensor_t*)bytes, back, 0, 4));
   CHECK(strstr(nrtx_last_error(), "not a handle") != NULL);
   CHECK_STATUS(NRT_INVALID_HANDLE, nrt_tensor_read(NULL, back, 0, 4));
   nrt_tensor_free(&slice);
@@ -169,8 +169,9 @@ static void tensors(void) {
 }
 
 static void execute(void) {
-  nrt_model_t *model = load("add.tile", 0);
-  nrt_tensor_t *a = tensor(0, 128), *b = tensor(0, 128), *out = tensor(0, 128), *small = tensor(0, 64), *far = tensor(1, 128);
+  nrt_model_t* model = load("add.tile", 0);
+  nrt_tensor_t *a = tensor(0, 128), *b = tensor(0, 128), *out = tensor(0, 128), *small = tensor(0, 64),
+               *far = tensor(1, 128);
   float va[32], vb[32], vo[32];
   for (int n = 0; n < 32; ++n) {
     va[n] = (float)n;
@@ -203,7 +204,7 @@ static void execute(void) {
   in = set_of("b", b); /* another order of names */
   CHECK_OK(nrt_add_tensor_to_tensor_set(in, "a", a));
   CHECK_OK(nrt_execute(model, in, outs));
-  nrt_tensor_t *found = NULL;
+  nrt_tensor_t* found = NULL;
   CHECK_OK(nrt_get_tensor_from_tensor_set(in, "a", &found));
   CHECK(found == a);
   CHECK_STATUS(NRT_FAILURE, nrt_get_tensor_from_tensor_set(in, "z", &found));
@@ -212,12 +213,12 @@ static void execute(void) {
   CHECK(strstr(nrtx_last_error(), "freed") != NULL);
   CHECK_STATUS(NRT_INVALID_HANDLE, nrt_execute(model, NULL, outs));
 
-  nrt_tensor_info_array_t *info = NULL;
+  nrt_tensor_info_array_t* info = NULL;
   CHECK_OK(nrt_get_model_tensor_info(model, &info));
   CHECK(info && info->tensor_count == 3);
   int seen = 0;
   for (uint64_t n = 0; info && n < info->tensor_count; ++n) {
-    const nrt_tensor_info_t *i = &info->tensor_array[n];
+    const nrt_tensor_info_t* i = &info->tensor_array[n];
     if (strcmp(i->name, "out") == 0) {
       ++seen;
       CHECK(i->usage == NRT_TENSOR_USAGE_OUTPUT && i->size == 128 && i->ndim == 2 && i->shape[0] == 4 && i->shape[1] == 8);
@@ -238,7 +239,7 @@ static void execute(void) {
   CHECK_OK(nrt_execute(model, in, outs));
   CHECK_OK(nrtx_get_core_clock(0, &later));
   CHECK(later - clock >= time.total_ns + time.launch_ns - 1e-3 && later - clock < time.total_ns + time.launch_ns + 1e6);
-  char *text = NULL;
+  char* text = NULL;
   size_t length = 0;
   CHECK_OK(nrtx_disassemble(model, &text, &length));
   CHECK(length > 0 && strlen(text) == length && strstr(text, "tensor_tensor"));
@@ -260,7 +261,7 @@ static void execute(void) {
 }
 
 static void in_place(void) {
-  nrt_model_t *model = load("add_in_place.tile", 2);
+  nrt_model_t* model = load("add_in_place.tile", 2);
   nrt_tensor_t *a = tensor(2, 128), *b = tensor(2, 128), *other = tensor(2, 128);
   float v[32];
   for (int n = 0; n < 32; ++n) v[n] = 2.0f;
@@ -281,7 +282,7 @@ static void in_place(void) {
 }
 
 static void execution_errors(void) {
-  nrt_model_t *model = load("gather.tile", 0);
+  nrt_model_t* model = load("gather.tile", 0);
   nrt_tensor_t *table = tensor(0, 80), *index = tensor(0, 24), *out = tensor(0, 24);
   float rows[20], got[6];
   for (int n = 0; n < 20; ++n) rows[n] = (float)n;
@@ -290,7 +291,7 @@ static void execution_errors(void) {
   CHECK_OK(nrt_tensor_write(index, indices, 0, 24));
   nrt_tensor_set_t *in = set_of("table", table), *outs = set_of("out", out);
   CHECK_OK(nrt_add_tensor_to_tensor_set(in, "index", index));
-  const char *executors[] = {"plan", "interpreter", "shuffled:42"};
+  const char* executors[] = {"plan", "interpreter", "shuffled:42"};
   for (int e = 0; e < 3; ++e) {
     CHECK_OK(nrtx_set_executor(executors[e]));
     indices[1] = 0;
@@ -313,7 +314,7 @@ static void execution_errors(void) {
   CHECK_OK(nrtx_set_executor("plan"));
   CHECK_OK(nrt_unload(model));
 
-  nrt_model_t *divide = load("divide.tile", 0);
+  nrt_model_t* divide = load("divide.tile", 0);
   nrt_tensor_t *x = tensor(0, 32), *y = tensor(0, 32), *z = tensor(0, 32);
   int64_t vx[4] = {7, -7, 9, 1}, vy[4] = {2, 2, -4, 0}, vz[4];
   CHECK_OK(nrt_tensor_write(x, vx, 0, 32));
@@ -331,17 +332,17 @@ static void execution_errors(void) {
 }
 
 static int calls = 0;
-static int stop_soon(void *argument) {
+static int stop_soon(void* argument) {
   ++calls;
-  return calls > *(int *)argument;
+  return calls > *(int*)argument;
 }
 
 static void interrupt(void) {
-  nrt_model_t *model = load("endless.tile", 0);
+  nrt_model_t* model = load("endless.tile", 0);
   nrt_tensor_t *a = tensor(0, 128), *out = tensor(0, 128);
   nrt_tensor_set_t *in = set_of("a", a), *outs = set_of("out", out);
   int limit = 20;
-  const char *executors[] = {"interpreter", "plan"};
+  const char* executors[] = {"interpreter", "plan"};
   for (int e = 0; e < 2; ++e) {
     CHECK_OK(nrtx_set_executor(executors[e]));
     calls = 0;
@@ -354,7 +355,7 @@ static void interrupt(void) {
 }
 
 static void bad_bytes(void) {
-  nrt_model_t *model = NULL;
+  nrt_model_t* model = NULL;
   char neff[2048] = {2, 0, 0, 0, 0, 0, 0, 0, 0, 4};
   CHECK_STATUS(NRT_UNSUPPORTED_NEFF_VERSION, nrt_load(neff, sizeof neff, 0, 1, &model));
   CHECK_STATUS(NRT_INVALID, nrt_load(neff, 0, 0, 1, &model));
@@ -364,14 +365,14 @@ static void bad_bytes(void) {
   CHECK(model == NULL);
 }
 
-static void *execute_many(void *argument) {
-  int core = *(int *)argument;
-  nrt_model_t *model = load("add.tile", core);
+static void* execute_many(void* argument) {
+  int core = *(int*)argument;
+  nrt_model_t* model = load("add.tile", core);
   nrt_tensor_t *a = tensor(core, 128), *b = tensor(core, 128), *out = tensor(core, 128);
   nrt_tensor_set_t *in = set_of("a", a), *outs = set_of("out", out);
   CHECK_OK(nrt_add_tensor_to_tensor_set(in, "b", b));
   for (int n = 0; n < 2000; ++n) {
-    nrt_tensor_t *slice = NULL;
+    nrt_tensor_t* slice = NULL;
     if (nrt_tensor_allocate_slice(b, 0, 128, "slice", &slice) != NRT_SUCCESS) ++failures;
     if (nrt_add_tensor_to_tensor_set(in, "b", slice) != NRT_SUCCESS) ++failures;
     if (nrt_execute(model, in, outs) != NRT_SUCCESS) ++failures;
@@ -402,22 +403,23 @@ static void forked(void) {
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
-    nrt_tensor_t *t = NULL;
+    nrt_tensor_t* t = NULL;
     uint32_t count = 0;
-    int ok = nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 16, "t", &t) == NRT_UNINITIALIZED && strstr(nrtx_last_error(), "fork") &&
-             nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "") != NRT_SUCCESS && nrt_get_total_vnc_count(&count) == NRT_SUCCESS && count == 4;
+    int ok = nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, 16, "t", &t) == NRT_UNINITIALIZED &&
+             strstr(nrtx_last_error(), "fork") && nrt_init(NRT_FRAMEWORK_TYPE_NO_FW, "", "") != NRT_SUCCESS &&
+             nrt_get_total_vnc_count(&count) == NRT_SUCCESS && count == 4;
     _exit(ok ? 0 : 1);
   }
   int status = 1;
   waitpid(child, &status, 0);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  nrt_tensor_t *t = tensor(0, 16); /* the parent goes on */
+  nrt_tensor_t* t = tensor(0, 16); /* the parent goes on */
   nrt_tensor_free(&t);
 }
 
 static void closing(void) {
-  nrt_tensor_t *t = tensor(0, 1 << 22);
-  nrt_tensor_set_t *set = set_of("a", t);
+  nrt_tensor_t* t = tensor(0, 1 << 22);
+  nrt_tensor_set_t* set = set_of("a", t);
   char bytes[4];
   nrt_close();
   CHECK_STATUS(NRT_CLOSED, nrt_tensor_read(t, bytes, 0, 4));
@@ -434,7 +436,7 @@ static void closing(void) {
   nrt_close();
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc != 2) {
     printf("usage: abi_test FOLDER_WITH_CONTAINERS\n");
     return 2;

@@ -64,8 +64,8 @@ std::string difference(const isa::Program& program, const Outcome& expected, con
       if (same_element(tensor.dtype, &a[n * size], &b[n * size])) continue;
       const c128 x = load_element<c128>(tensor.dtype, &a[n * size]), y = load_element<c128>(tensor.dtype, &b[n * size]);
       char text[160];
-      std::snprintf(text, sizeof text, "%s element %zu of %zu: %.17g%+.17gi, expected %.17g%+.17gi", tensor.name.c_str(), n, a.size() / size,
-                    y.real(), y.imag(), x.real(), x.imag());
+      std::snprintf(text, sizeof text, "%s element %zu of %zu: %.17g%+.17gi, expected %.17g%+.17gi", tensor.name.c_str(), n,
+                    a.size() / size, y.real(), y.imag(), x.real(), x.imag());
       return text;
     }
   }

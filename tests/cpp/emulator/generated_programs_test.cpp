@@ -42,7 +42,9 @@ int64_t for_each_case(Check check) {
       const Generated g = generate(cell, seed);
       check(cell, seed, g);
       ++count;
-      if (::testing::Test::HasFailure() && ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count() > 20) return count;
+      if (::testing::Test::HasFailure() &&
+          ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count() > 20)
+        return count;
     }
   }
   return count;
@@ -79,8 +81,8 @@ TEST(GeneratedPrograms, RunInTheInterpreterInAnyLegalOrderOfTheQueues) {
       EXPECT_EQ(difference(*program, expected, run(**shuffled, *program, initial, pool)), "") << rerun(cell, seed);
     }
   });
-  neuron::testing::record_claim("emulator_shuffled", "generated programs run in shuffled legal orders with the same bits", count,
-                                static_cast<int64_t>(all_cells().size()) * programs_per_cell());
+  neuron::testing::record_claim("emulator_shuffled", "generated programs run in shuffled legal orders with the same bits",
+                                count, static_cast<int64_t>(all_cells().size()) * programs_per_cell());
 }
 
 TEST(GeneratedPrograms, GiveTheInterpretersBitsInThePlanOnAnyNumberOfThreads) {
@@ -95,13 +97,15 @@ TEST(GeneratedPrograms, GiveTheInterpretersBitsInThePlanOnAnyNumberOfThreads) {
     for (ThreadPool* pool : {&one, &three}) {
       for (int launch = 0; launch < 2; ++launch) {  // the second launch meets what the first left in the plan
         EXPECT_EQ(difference(*program, expected, run(**plan, *program, initial, *pool)), "")
-            << "threads " << pool->threads() << ", launch " << launch << ", host ISA " << host_isa_name() << "\n" << rerun(cell, seed);
+            << "threads " << pool->threads() << ", launch " << launch << ", host ISA " << host_isa_name() << "\n"
+            << rerun(cell, seed);
       }
     }
   });
-  neuron::testing::record_claim(std::string("emulator_plan_") + host_isa_name(),
-                                std::string("generated programs have the interpreter's bits in the plan, host ISA ") + host_isa_name(), count,
-                                static_cast<int64_t>(all_cells().size()) * programs_per_cell());
+  neuron::testing::record_claim(
+      std::string("emulator_plan_") + host_isa_name(),
+      std::string("generated programs have the interpreter's bits in the plan, host ISA ") + host_isa_name(), count,
+      static_cast<int64_t>(all_cells().size()) * programs_per_cell());
 }
 
 }  // namespace
@@ -111,9 +115,12 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   using namespace neuron::emulator::testing;
   for (int a = 1; a < argc; ++a) {
-    if (std::strcmp(argv[a], "--all") == 0) everything = true;
-    else if (std::strcmp(argv[a], "--only") == 0 && a + 1 < argc) only_cell = argv[++a];
-    else if (std::strcmp(argv[a], "--seed") == 0 && a + 1 < argc) only_seed = std::strtoull(argv[++a], nullptr, 10);
+    if (std::strcmp(argv[a], "--all") == 0)
+      everything = true;
+    else if (std::strcmp(argv[a], "--only") == 0 && a + 1 < argc)
+      only_cell = argv[++a];
+    else if (std::strcmp(argv[a], "--seed") == 0 && a + 1 < argc)
+      only_seed = std::strtoull(argv[++a], nullptr, 10);
     else {
       std::cerr << "unknown argument " << argv[a] << "\n";
       return 2;

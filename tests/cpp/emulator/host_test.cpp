@@ -105,8 +105,10 @@ TEST(Hbm, RefusesWhatTheHostCannotGiveOverAllCores) {
   for (int c = 0; c < 64 && refused.ok(); ++c) {
     cores.push_back(std::make_unique<Hbm>(c, kBlock));
     auto block = cores.back()->allocate(kBlock);
-    if (block.ok()) blocks.push_back(*block);
-    else refused = block.status();
+    if (block.ok())
+      blocks.push_back(*block);
+    else
+      refused = block.status();
   }
   EXPECT_EQ(refused.code(), Code::out_of_memory);
   EXPECT_EQ(cores.back()->used(), 0u);
@@ -147,8 +149,9 @@ TEST(Instance, ANamedInstanceGivesACoreOneOwner) {
   waitpid(third, nullptr, 0);
   const char* folder = std::getenv("TMPDIR");
   for (int core : {0, 1}) {
-    unlink((std::string(folder && *folder ? folder : "/tmp") + "/neuron-emulator-" + std::to_string(getuid()) + "-" + name + "-core" +
-            std::to_string(core) + ".lock").c_str());
+    unlink((std::string(folder && *folder ? folder : "/tmp") + "/neuron-emulator-" + std::to_string(getuid()) + "-" + name +
+            "-core" + std::to_string(core) + ".lock")
+               .c_str());
   }
 }
 

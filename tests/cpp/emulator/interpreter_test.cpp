@@ -36,8 +36,10 @@ std::vector<uint8_t> pack(const Values& v) {
   std::vector<uint8_t> bytes(v.values.size() * size_of(v.dtype));
   for (size_t n = 0; n < v.values.size(); ++n) {
     uint8_t* at = &bytes[n * size_of(v.dtype)];
-    if (v.dtype == DType::i64 || v.dtype == DType::u64) store_element(v.dtype, at, static_cast<int64_t>(v.values[n]));
-    else store_element(v.dtype, at, v.values[n]);
+    if (v.dtype == DType::i64 || v.dtype == DType::u64)
+      store_element(v.dtype, at, static_cast<int64_t>(v.values[n]));
+    else
+      store_element(v.dtype, at, v.values[n]);
   }
   return bytes;
 }
@@ -45,11 +47,13 @@ std::vector<uint8_t> pack(const Values& v) {
 // Loads `sources` into tiles, lets `fill_in` complete one instruction on them, stores its dst (and dst2).
 class One {
  public:
-  One(Opcode opcode, Engine engine, DType compute, const std::vector<Values>& sources, DType dst, uint32_t partitions, uint32_t count,
-      const std::function<void(Instruction&)>& fill_in = [](Instruction&) {}) {
+  One(
+      Opcode opcode, Engine engine, DType compute, const std::vector<Values>& sources, DType dst, uint32_t partitions,
+      uint32_t count, const std::function<void(Instruction&)>& fill_in = [](Instruction&) {}) {
     std::vector<isa::Access> tiles;
     for (const Values& s : sources) {
-      const isa::Access from = p_.tensor("in" + std::to_string(tiles.size()), TensorRole::input, s.dtype, s.partitions, s.count());
+      const isa::Access from =
+          p_.tensor("in" + std::to_string(tiles.size()), TensorRole::input, s.dtype, s.partitions, s.count());
       tiles.push_back(p_.tile(s.dtype, s.partitions, s.count()));
       p_.dma(tiles.back(), from);
       initial_.push_back(pack(s));
@@ -74,7 +78,9 @@ class One {
     p_.dma(p_.tensor("out", TensorRole::output, dst, partitions, count), stored);
     initial_.emplace_back(p_.program.tensors[out_].bytes);
     if (dst2.present()) {
-      p_.dma(p_.tensor("out2", TensorRole::output, dst2.dtype, dst2.partitions, static_cast<uint32_t>(dst2.elements_per_partition())), dst2);
+      p_.dma(p_.tensor("out2", TensorRole::output, dst2.dtype, dst2.partitions,
+                       static_cast<uint32_t>(dst2.elements_per_partition())),
+             dst2);
       initial_.emplace_back(p_.program.tensors[out_ + 1].bytes);
     }
   }
@@ -95,8 +101,9 @@ class One {
     std::vector<double> out;
     for (size_t at = 0; at < t.bytes; at += size_of(t.dtype)) {
       const uint8_t* bytes = &o.buffers[out_ + output][at];
-      out.push_back(t.dtype == DType::i64 || t.dtype == DType::u64 ? static_cast<double>(load_element<int64_t>(t.dtype, bytes))
-                                                                    : load_element<double>(t.dtype, bytes));
+      out.push_back(t.dtype == DType::i64 || t.dtype == DType::u64
+                        ? static_cast<double>(load_element<int64_t>(t.dtype, bytes))
+                        : load_element<double>(t.dtype, bytes));
     }
     return out;
   }
@@ -115,21 +122,26 @@ std::vector<double> copy(DType from, std::vector<double> values, DType to) {
 void expect_same(const std::vector<double>& actual, const std::vector<double>& expected) {
   ASSERT_EQ(actual.size(), expected.size());
   for (size_t n = 0; n < actual.size(); ++n) {
-    if (std::isnan(expected[n])) EXPECT_TRUE(std::isnan(actual[n])) << "element " << n << ": " << actual[n];
-    else EXPECT_EQ(actual[n], expected[n]) << "element " << n;
-    EXPECT_EQ(std::signbit(actual[n]) && !std::isnan(actual[n]), std::signbit(expected[n]) && !std::isnan(expected[n])) << "sign of element " << n;
+    if (std::isnan(expected[n]))
+      EXPECT_TRUE(std::isnan(actual[n])) << "element " << n << ": " << actual[n];
+    else
+      EXPECT_EQ(actual[n], expected[n]) << "element " << n;
+    EXPECT_EQ(std::signbit(actual[n]) && !std::isnan(actual[n]), std::signbit(expected[n]) && !std::isnan(expected[n]))
+        << "sign of element " << n;
   }
 }
 
 TEST(Conversions, FloatToIntegerTruncatesAndWrapsAsTheHostCastDoes) {
   expect_same(copy(DType::f32, {2.9, -2.9, 300, -1, kNaN}, DType::u8), {2, 254, 44, 255, 0});
   expect_same(copy(DType::f32, {2.9, -2.9, 1e10, kInf}, DType::i32), {2, -2, 1410065408, 0});
-  expect_same(copy(DType::f64, {1e300, -1e300, kNaN, 5.99}, DType::i64), {-9223372036854775808.0, -9223372036854775808.0, -9223372036854775808.0, 5});
+  expect_same(copy(DType::f64, {1e300, -1e300, kNaN, 5.99}, DType::i64),
+              {-9223372036854775808.0, -9223372036854775808.0, -9223372036854775808.0, 5});
 }
 
 TEST(Conversions, RoundOnceToNearestEven) {
   // Through f32 the last bit would be lost and the tie would round to 1.
-  expect_same(copy(DType::f64, {1 + 0x1p-11 + 0x1p-30, 1 + 0x1p-11, 65519.9, 65520}, DType::f16), {1 + 0x1p-10, 1, 65504, kInf});
+  expect_same(copy(DType::f64, {1 + 0x1p-11 + 0x1p-30, 1 + 0x1p-11, 65519.9, 65520}, DType::f16),
+              {1 + 0x1p-10, 1, 65504, kInf});
   expect_same(copy(DType::f64, {1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-8, -1e39}, DType::bf16), {1 + 0x1p-7, 1, -kInf});
   expect_same(copy(DType::i64, {4097.0 * 4096 + 1, 2049}, DType::f16), {kInf, 2048});
   expect_same(copy(DType::f32, {448, 464, 465, kInf, kNaN}, DType::f8e4m3fn), {448, 448, kNaN, kNaN, kNaN});
@@ -144,13 +156,15 @@ TEST(Conversions, BooleansReadAnyNonZeroByteAndWriteZeroOrOne) {
 TEST(TensorScalar, FusesMultiplyAddUnlessReversed) {
   const double x = 1 + 0x1p-12, y = 1 + 0x1p-11;  // x*x = y + 2^-24: lost when the product is rounded
   const auto scaled = [&](AluOp op1, double s1, bool reverse) {
-    return One(Opcode::tensor_scalar, Engine::vector, DType::f32, {{DType::f32, 1, {x}}}, DType::f32, 1, 1, [&](Instruction& i) {
-             i.op0 = AluOp::multiply;
-             i.op1 = op1;
-             i.reverse1 = reverse;
-             i.scalar0 = SmallProgram::immediate(x);
-             i.scalar1 = SmallProgram::immediate(s1);
-           }).values()[0];
+    return One(Opcode::tensor_scalar, Engine::vector, DType::f32, {{DType::f32, 1, {x}}}, DType::f32, 1, 1,
+               [&](Instruction& i) {
+                 i.op0 = AluOp::multiply;
+                 i.op1 = op1;
+                 i.reverse1 = reverse;
+                 i.scalar0 = SmallProgram::immediate(x);
+                 i.scalar1 = SmallProgram::immediate(s1);
+               })
+        .values()[0];
   };
   EXPECT_EQ(scaled(AluOp::add, -y, false), 0x1p-24);
   EXPECT_EQ(scaled(AluOp::subtract, y, false), 0x1p-24);
@@ -158,27 +172,34 @@ TEST(TensorScalar, FusesMultiplyAddUnlessReversed) {
 }
 
 TEST(TensorScalar, ReverseSwapsOperands) {
-  const auto v = One(Opcode::tensor_scalar, Engine::vector, DType::f32, {{DType::f32, 2, {1, 2, 4, 8}}}, DType::f32, 2, 2, [](Instruction& i) {
-                   i.op0 = AluOp::subtract;
-                   i.reverse0 = true;
-                   i.scalar0 = SmallProgram::immediate(10);
-                   i.op1 = AluOp::divide;
-                   i.scalar1 = SmallProgram::immediate(2);
-                 }).values();
+  const auto v = One(Opcode::tensor_scalar, Engine::vector, DType::f32, {{DType::f32, 2, {1, 2, 4, 8}}}, DType::f32, 2, 2,
+                     [](Instruction& i) {
+                       i.op0 = AluOp::subtract;
+                       i.reverse0 = true;
+                       i.scalar0 = SmallProgram::immediate(10);
+                       i.op1 = AluOp::divide;
+                       i.scalar1 = SmallProgram::immediate(2);
+                     })
+                     .values();
   expect_same(v, {4.5, 4, 3, 1});
 }
 
 TEST(TensorTensor, MaximumAndMinimumKeepNaN) {
   const Values a{DType::f32, 1, {kNaN, 1, 3, -0.0}}, b{DType::f32, 1, {1, kNaN, 2, 0.0}};
-  const auto with = [&](AluOp op) { return One(Opcode::tensor_tensor, Engine::vector, DType::f32, {a, b}, DType::f32, 1, 4, [&](Instruction& i) { i.op0 = op; }).values(); };
+  const auto with = [&](AluOp op) {
+    return One(Opcode::tensor_tensor, Engine::vector, DType::f32, {a, b}, DType::f32, 1, 4,
+               [&](Instruction& i) { i.op0 = op; })
+        .values();
+  };
   expect_same(with(AluOp::maximum), {kNaN, kNaN, 3, 0.0});
   expect_same(with(AluOp::minimum), {kNaN, kNaN, 2, 0.0});
 }
 
 std::vector<double> integers(AluOp op, std::vector<double> a, std::vector<double> b, DType compute = DType::i64) {
   const uint32_t n = static_cast<uint32_t>(a.size());
-  return One(Opcode::tensor_tensor, Engine::gpsimd, compute, {{compute, 1, std::move(a)}, {compute, 1, std::move(b)}}, compute, 1, n,
-             [&](Instruction& i) { i.op0 = op; }).values();
+  return One(Opcode::tensor_tensor, Engine::gpsimd, compute, {{compute, 1, std::move(a)}, {compute, 1, std::move(b)}},
+             compute, 1, n, [&](Instruction& i) { i.op0 = op; })
+      .values();
 }
 
 TEST(TensorTensor, IntegerDivisionsHavePythonsAndCsSigns) {
@@ -209,8 +230,10 @@ TEST(TensorTensor, IntegerDivisionByZeroFailsTheLaunch) {
 TEST(TensorTensor, FloatRemainderAndFloorDivideFollowTheDivisorsSign) {
   const auto with = [](AluOp op, std::vector<double> a, std::vector<double> b) {
     const uint32_t n = static_cast<uint32_t>(a.size());
-    return One(Opcode::tensor_tensor, Engine::gpsimd, DType::f32, {{DType::f32, 1, std::move(a)}, {DType::f32, 1, std::move(b)}}, DType::f32, 1, n,
-               [&](Instruction& i) { i.op0 = op; }).values();
+    return One(Opcode::tensor_tensor, Engine::gpsimd, DType::f32,
+               {{DType::f32, 1, std::move(a)}, {DType::f32, 1, std::move(b)}}, DType::f32, 1, n,
+               [&](Instruction& i) { i.op0 = op; })
+        .values();
   };
   expect_same(with(AluOp::remainder, {5, -5, 5, -5, 1}, {3, 3, -3, -3, 0}), {2, 1, -1, -2, kNaN});
   expect_same(with(AluOp::floor_divide, {5, -5, 1, -1}, {3, 3, 0, 0}), {1, -2, kInf, -kInf});
@@ -221,13 +244,14 @@ TEST(Activation, AppliesScaleAndBiasAndSumsUnroundedResults) {
   std::vector<double> x(40);
   for (size_t n = 0; n < x.size(); ++n) x[n] = static_cast<double>(n) * 0.37 - 5;
   // src1's tile is the place of dst2.
-  One one(Opcode::activation, Engine::scalar, DType::f32, {{DType::f32, 1, x}, {DType::f32, 1, {0}}}, DType::bf16, 1, 40, [&](Instruction& i) {
-    i.func = ActFn::square;
-    i.scalar0 = SmallProgram::immediate(3);
-    i.scalar1 = SmallProgram::immediate(0.25);
-    i.dst2 = i.src1;
-    i.src1 = {};
-  });
+  One one(Opcode::activation, Engine::scalar, DType::f32, {{DType::f32, 1, x}, {DType::f32, 1, {0}}}, DType::bf16, 1, 40,
+          [&](Instruction& i) {
+            i.func = ActFn::square;
+            i.scalar0 = SmallProgram::immediate(3);
+            i.scalar1 = SmallProgram::immediate(0.25);
+            i.dst2 = i.src1;
+            i.src1 = {};
+          });
   float lanes[16] = {};
   const std::vector<double> out = one.values();
   for (size_t n = 0; n < x.size(); ++n) {
@@ -250,20 +274,24 @@ TEST(TensorReduce, AddsInSixteenLanesAndATree) {
   for (int l = 0; l < 8; ++l) eight[l] = lanes[static_cast<size_t>(l)] + lanes[static_cast<size_t>(l) + 8];
   for (int l = 0; l < 4; ++l) four[l] = eight[l] + eight[l + 4];
   const float expected = (four[0] + four[2]) + (four[1] + four[3]);
-  const auto v = One(Opcode::tensor_reduce, Engine::vector, DType::f32, {{DType::f32, 1, x}}, DType::f32, 1, 1, [](Instruction& i) {
-                   i.op0 = AluOp::add;
-                   i.dst.rank = 0;
-                 }).values();
+  const auto v =
+      One(Opcode::tensor_reduce, Engine::vector, DType::f32, {{DType::f32, 1, x}}, DType::f32, 1, 1, [](Instruction& i) {
+        i.op0 = AluOp::add;
+        i.dst.rank = 0;
+      }).values();
   EXPECT_EQ(v[0], static_cast<double>(expected));
 }
 
 TEST(TensorReduce, ReducesTheLastDimensionsOnly) {
-  const auto v = One(Opcode::tensor_reduce, Engine::gpsimd, DType::i64, {{DType::i64, 1, {1, 2, 3, 4, 5, 6}}}, DType::i64, 1, 2, [](Instruction& i) {
-                   i.op0 = AluOp::maximum;
-                   i.src0.rank = 2;
-                   i.src0.dims[0] = {2, 24};
-                   i.src0.dims[1] = {3, 8};
-                 }).values();
+  const auto v =
+      One(Opcode::tensor_reduce, Engine::gpsimd, DType::i64, {{DType::i64, 1, {1, 2, 3, 4, 5, 6}}}, DType::i64, 1, 2,
+          [](Instruction& i) {
+            i.op0 = AluOp::maximum;
+            i.src0.rank = 2;
+            i.src0.dims[0] = {2, 24};
+            i.src0.dims[1] = {3, 8};
+          })
+          .values();
   expect_same(v, {3, 6});
 }
 
@@ -275,12 +303,14 @@ TEST(TensorPartitionReduce, RunsOverPartitionsInAscendingOrder) {
     expected = p == 0 ? static_cast<float>(x[0]) : expected + static_cast<float>(x.back());
   }
   const auto v = One(Opcode::tensor_partition_reduce, Engine::gpsimd, DType::f32, {{DType::f32, 50, x}}, DType::f32, 1, 1,
-                     [](Instruction& i) { i.op0 = AluOp::add; }).values();
+                     [](Instruction& i) { i.op0 = AluOp::add; })
+                     .values();
   EXPECT_EQ(v[0], static_cast<double>(expected));
 }
 
 TEST(TensorTensorScan, CarriesTheUnroundedValueAndRestartsPerRow) {
-  const auto v = One(Opcode::tensor_tensor_scan, Engine::vector, DType::f32, {{DType::f32, 1, {2, 3, 2, 3}}, {DType::f32, 1, {1, 1, 5, 5}}}, DType::i32, 1, 4,
+  const auto v = One(Opcode::tensor_tensor_scan, Engine::vector, DType::f32,
+                     {{DType::f32, 1, {2, 3, 2, 3}}, {DType::f32, 1, {1, 1, 5, 5}}}, DType::i32, 1, 4,
                      [](Instruction& i) {
                        i.op0 = AluOp::multiply;
                        i.op1 = AluOp::add;
@@ -290,7 +320,8 @@ TEST(TensorTensorScan, CarriesTheUnroundedValueAndRestartsPerRow) {
                          a->dims[0] = {2, 8};
                          a->dims[1] = {2, 4};
                        }
-                     }).values();
+                     })
+                     .values();
   expect_same(v, {2, 8, 6, 24});  // 2.5, 8.5, 6.5, 24.5
 }
 
@@ -306,12 +337,15 @@ TEST(Select, TakesScalarsForAbsentTensors) {
 }
 
 TEST(BatchNorm, StatisticsOfEvenAndOddElementsCombineToMeanAndVariance) {
-  const auto stats = One(Opcode::bn_stats, Engine::vector, DType::f32, {{DType::f32, 1, {1, 10, 2, 20, 3}}}, DType::f32, 1, 6).values();
+  const auto stats =
+      One(Opcode::bn_stats, Engine::vector, DType::f32, {{DType::f32, 1, {1, 10, 2, 20, 3}}}, DType::f32, 1, 6).values();
   expect_same(stats, {3, 2, 2, 2, 15, 50});
-  const auto total = One(Opcode::bn_aggr, Engine::vector, DType::f32, {{DType::f32, 1, {3, 2, 2, 2, 15, 50}}}, DType::f32, 1, 2).values();
+  const auto total =
+      One(Opcode::bn_aggr, Engine::vector, DType::f32, {{DType::f32, 1, {3, 2, 2, 2, 15, 50}}}, DType::f32, 1, 2).values();
   EXPECT_NEAR(total[0], 7.2, 1e-5);
   EXPECT_NEAR(total[1], 50.96, 1e-3);
-  expect_same(One(Opcode::bn_stats, Engine::vector, DType::f32, {{DType::f32, 1, {4}}}, DType::f32, 1, 6).values(), {1, 4, 0, 0, 0, 0});
+  expect_same(One(Opcode::bn_stats, Engine::vector, DType::f32, {{DType::f32, 1, {4}}}, DType::f32, 1, 6).values(),
+              {1, 4, 0, 0, 0, 0});
 }
 
 TEST(Max8, OrdersNaNFirstAndFindIndexAdvancesOverDuplicates) {
@@ -324,7 +358,8 @@ TEST(Max8, OrdersNaNFirstAndFindIndexAdvancesOverDuplicates) {
 
 TEST(TopK, KeepsTheLowerIndexOfEqualValuesFirst) {
   SmallProgram p;
-  const isa::Access in = p.tensor("in", TensorRole::input, DType::f32, 1, 4), values = p.tensor("v", TensorRole::output, DType::f32, 1, 3),
+  const isa::Access in = p.tensor("in", TensorRole::input, DType::f32, 1, 4),
+                    values = p.tensor("v", TensorRole::output, DType::f32, 1, 3),
                     indices = p.tensor("i", TensorRole::output, DType::i64, 1, 3);
   const isa::Access t = p.tile(DType::f32, 1, 4), v = p.tile(DType::f32, 1, 3), n = p.tile(DType::i64, 1, 3);
   p.dma(t, in);
@@ -337,7 +372,8 @@ TEST(TopK, KeepsTheLowerIndexOfEqualValuesFirst) {
   ASSERT_TRUE(isa::validate(p.program).ok()) << isa::validate(p.program).message();
   ThreadPool pool(1);
   auto made = make_interpreter(std::make_shared<const isa::Program>(p.program));
-  const Outcome o = run(**made, p.program, {pack({DType::f32, 1, {1, 5, kNaN, 5}}), std::vector<uint8_t>(12), std::vector<uint8_t>(24)}, pool);
+  const Outcome o = run(**made, p.program,
+                        {pack({DType::f32, 1, {1, 5, kNaN, 5}}), std::vector<uint8_t>(12), std::vector<uint8_t>(24)}, pool);
   int64_t order[3];
   std::memcpy(order, o.buffers[2].data(), sizeof order);
   EXPECT_EQ(order[0], 2);
@@ -360,7 +396,9 @@ TEST(Matmul, F32IsOneFmaChainAndSplitsAlongK) {
     for (int m = 0; m < 3; ++m) a.push_back(static_cast<float>(std::sin(k * 3 + m)));
     for (int n = 0; n < 2; ++n) b.push_back(static_cast<float>(std::cos(k * 2 + n) * 1e3));
   }
-  const auto v = One(Opcode::nc_matmul, Engine::tensor, DType::f32, {{DType::f32, kK, a}, {DType::f32, kK, b}}, DType::f32, 3, 2).values();
+  const auto v =
+      One(Opcode::nc_matmul, Engine::tensor, DType::f32, {{DType::f32, kK, a}, {DType::f32, kK, b}}, DType::f32, 3, 2)
+          .values();
   for (size_t m = 0; m < 3; ++m) {
     for (size_t n = 0; n < 2; ++n) {
       float c = 0;
@@ -380,32 +418,45 @@ TEST(Matmul, Bf16SumsEvenAndOddProductsPerBlockOf32) {
   float c = 0;
   for (size_t block = 0; block < kK; block += 32) {
     float chain[2] = {0, 0};
-    for (size_t k = block; k < std::min(kK, block + 32); ++k) chain[k & 1] = std::fma(static_cast<float>(a[k]), static_cast<float>(b[k]), chain[k & 1]);
+    for (size_t k = block; k < std::min(kK, block + 32); ++k)
+      chain[k & 1] = std::fma(static_cast<float>(a[k]), static_cast<float>(b[k]), chain[k & 1]);
     c += chain[0] + chain[1];
   }
-  const auto v = One(Opcode::nc_matmul, Engine::tensor, DType::f32, {{DType::bf16, kK, a}, {DType::bf16, kK, b}}, DType::f32, 1, 1).values();
+  const auto v =
+      One(Opcode::nc_matmul, Engine::tensor, DType::f32, {{DType::bf16, kK, a}, {DType::bf16, kK, b}}, DType::f32, 1, 1)
+          .values();
   EXPECT_EQ(v[0], static_cast<double>(c));
 }
 
 TEST(Matmul, Bf16FlushesDenormals) {
-  const auto v = One(Opcode::nc_matmul, Engine::tensor, DType::f32, {{DType::bf16, 1, {1e-39}}, {DType::bf16, 1, {1e10}}}, DType::f32, 1, 1).values();
+  const auto v = One(Opcode::nc_matmul, Engine::tensor, DType::f32, {{DType::bf16, 1, {1e-39}}, {DType::bf16, 1, {1e10}}},
+                     DType::f32, 1, 1)
+                     .values();
   EXPECT_EQ(v[0], 0);
 }
 
 TEST(Matmul, IntegersAreExactAndWrapIntoNarrowDestinations) {
-  const auto v = One(Opcode::nc_matmul, Engine::gpsimd, DType::i64, {{DType::i64, 2, {3000000000.0, 1}}, {DType::i64, 2, {2, 5}}}, DType::i32, 1, 1).values();
+  const auto v = One(Opcode::nc_matmul, Engine::gpsimd, DType::i64,
+                     {{DType::i64, 2, {3000000000.0, 1}}, {DType::i64, 2, {2, 5}}}, DType::i32, 1, 1)
+                     .values();
   EXPECT_EQ(v[0], static_cast<double>(static_cast<int32_t>(static_cast<uint32_t>(6000000005u % 4294967296u))));
 }
 
 TEST(Transpose, MovesBitsOfAnyType) {
-  expect_same(One(Opcode::nc_transpose, Engine::tensor, DType::f32, {{DType::bf16, 2, {1, 2, 3, 4, 5, 6}}}, DType::bf16, 3, 2).values(), {1, 4, 2, 5, 3, 6});
-  expect_same(One(Opcode::nc_transpose, Engine::gpsimd, DType::f32, {{DType::i64, 2, {1, 2, 3, 4, 5, 6}}}, DType::i64, 3, 2).values(), {1, 4, 2, 5, 3, 6});
+  expect_same(
+      One(Opcode::nc_transpose, Engine::tensor, DType::f32, {{DType::bf16, 2, {1, 2, 3, 4, 5, 6}}}, DType::bf16, 3, 2)
+          .values(),
+      {1, 4, 2, 5, 3, 6});
+  expect_same(One(Opcode::nc_transpose, Engine::gpsimd, DType::f32, {{DType::i64, 2, {1, 2, 3, 4, 5, 6}}}, DType::i64, 3, 2)
+                  .values(),
+              {1, 4, 2, 5, 3, 6});
 }
 
 TEST(ScatterReduce, AddsDuplicatesInOrder) {
   SmallProgram p;
   isa::Access out = p.tensor("out", TensorRole::output, DType::f32, 3, 1);
-  const isa::Access index = p.tensor("index", TensorRole::input, DType::i32, 4, 1), values = p.tensor("values", TensorRole::input, DType::f32, 4, 1);
+  const isa::Access index = p.tensor("index", TensorRole::input, DType::i32, 4, 1),
+                    values = p.tensor("values", TensorRole::input, DType::f32, 4, 1);
   const isa::Access ti = p.tile(DType::i32, 4, 1), tv = p.tile(DType::f32, 4, 1);
   p.dma(ti, index);
   p.dma(tv, values);
@@ -423,7 +474,10 @@ TEST(ScatterReduce, AddsDuplicatesInOrder) {
   ThreadPool pool(1);
   auto made = make_interpreter(std::make_shared<const isa::Program>(p.program));
   const auto execute = [&](std::vector<double> indices) {
-    return run(**made, p.program, {pack({DType::f32, 3, {10, 20, 30}}), pack({DType::i32, 4, std::move(indices)}), pack({DType::f32, 4, {1, 2, 3, 4}})}, pool);
+    return run(**made, p.program,
+               {pack({DType::f32, 3, {10, 20, 30}}), pack({DType::i32, 4, std::move(indices)}),
+                pack({DType::f32, 4, {1, 2, 3, 4}})},
+               pool);
   };
   const Outcome o = execute({2, 0, 2, 2});
   float got[3];
@@ -442,7 +496,8 @@ TEST(Schedule, AMissingSemaphoreShowsInSomeShuffledOrder) {
   // One queue writes a tile, another reads it: with a wait every order agrees, without it some order reads too early.
   for (bool with_wait : {true, false}) {
     SmallProgram p;
-    const isa::Access in = p.tensor("in", TensorRole::input, DType::f32, 1, 4), out = p.tensor("out", TensorRole::output, DType::f32, 1, 4);
+    const isa::Access in = p.tensor("in", TensorRole::input, DType::f32, 1, 4),
+                      out = p.tensor("out", TensorRole::output, DType::f32, 1, 4);
     const isa::Access t = p.tile(DType::f32, 1, 4);
     p.program.semaphores = 2;
     Instruction& load = p.dma(t, in);
@@ -464,8 +519,10 @@ TEST(Schedule, AMissingSemaphoreShowsInSomeShuffledOrder) {
     for (uint64_t seed = 0; seed < 40; ++seed) {
       different += difference(*program, expected, run(**make_interpreter(program, {seed}), *program, initial, pool)) != "";
     }
-    if (with_wait) EXPECT_EQ(different, 0);
-    else EXPECT_GT(different, 0);
+    if (with_wait)
+      EXPECT_EQ(different, 0);
+    else
+      EXPECT_GT(different, 0);
   }
 }
 
@@ -499,7 +556,8 @@ TEST(Tiles, RotateWithTheirLoopAndStartPoisoned) {
   p.dma(out, unwritten);
   ThreadPool pool(1);
   auto program = std::make_shared<const isa::Program>(p.program);
-  const Outcome o = run(**make_interpreter(program), *program, {pack({DType::f32, 1, {5, 6, 7}}), std::vector<uint8_t>(4)}, pool);
+  const Outcome o =
+      run(**make_interpreter(program), *program, {pack({DType::f32, 1, {5, 6, 7}}), std::vector<uint8_t>(4)}, pool);
   uint32_t bits = 0;
   std::memcpy(&bits, o.buffers[1].data(), 4);
   EXPECT_EQ(bits, 0xffffffffu);

@@ -16,12 +16,15 @@ using isa::ActFn;
 
 // Values of every size, and the special ones.
 std::vector<float> arguments() {
-  std::vector<float> x = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 1e-45f, -1e-45f, 1.17549435e-38f, 3.4028235e38f, -3.4028235e38f,
-                          0.5f, 2.0f, 10.0f, 88.7f, 88.8f, -87.4f, -103.9f, -104.1f, 128.0f, -149.0f, -150.0f, 65536.0f, 65537.0f, 1e10f, 0.925f};
+  std::vector<float> x = {0.0f,     -0.0f,           1.0f,          -1.0f,          INFINITY, -INFINITY, NAN,     1e-45f,
+                          -1e-45f,  1.17549435e-38f, 3.4028235e38f, -3.4028235e38f, 0.5f,     2.0f,      10.0f,   88.7f,
+                          88.8f,    -87.4f,          -103.9f,       -104.1f,        128.0f,   -149.0f,   -150.0f, 65536.0f,
+                          65537.0f, 1e10f,           0.925f};
   std::mt19937 random(11);
   std::uniform_int_distribution<uint32_t> any;
   for (int i = 0; i < 20000; ++i) x.push_back(std::bit_cast<float>(any(random)));
-  std::uniform_real_distribution<float> small(-1.5f, 1.5f), middle(-12.0f, 12.0f), large(-110.0f, 110.0f), huge(-70000.0f, 70000.0f);
+  std::uniform_real_distribution<float> small(-1.5f, 1.5f), middle(-12.0f, 12.0f), large(-110.0f, 110.0f),
+      huge(-70000.0f, 70000.0f);
   for (int i = 0; i < 20000; ++i) {
     x.push_back(small(random));
     x.push_back(middle(random));
@@ -46,10 +49,12 @@ void expect_close(ActFn f, double bound, double absolute = 0) {
     if (std::isnan(exact)) {
       ASSERT_TRUE(std::isnan(got)) << "function " << static_cast<int>(f) << " of " << x << " gave " << got;
     } else if (std::isinf(rounded)) {
-      ASSERT_TRUE(got == rounded || std::fabs(got) > 3.40282e38f) << "function " << static_cast<int>(f) << " of " << x << " gave " << got;
+      ASSERT_TRUE(got == rounded || std::fabs(got) > 3.40282e38f)
+          << "function " << static_cast<int>(f) << " of " << x << " gave " << got;
     } else {
       const double error = std::fabs(static_cast<double>(got) - exact);
-      ASSERT_LE(error, bound * ulp_of(exact) + absolute) << "function " << static_cast<int>(f) << " of " << x << " gave " << got << ", exact " << exact;
+      ASSERT_LE(error, bound * ulp_of(exact) + absolute)
+          << "function " << static_cast<int>(f) << " of " << x << " gave " << got << ", exact " << exact;
     }
   }
 }
@@ -76,21 +81,22 @@ TEST(Functions, TanhErfAndSigmoidAreWithinThreeUlp) {
 }
 TEST(Functions, ActivationsAreCloseWhereTheyDoNotCancel) {
   // gelu and its derivatives lose relative accuracy where 1 + erf cancels, as PyTorch's do: bounded against the argument.
-  for (ActFn f : {ActFn::gelu, ActFn::gelu_apprx_tanh, ActFn::silu, ActFn::mish, ActFn::softplus, ActFn::log_sigmoid, ActFn::gelu_dx,
-                  ActFn::gelu_apprx_tanh_dx, ActFn::silu_dx}) {
+  for (ActFn f : {ActFn::gelu, ActFn::gelu_apprx_tanh, ActFn::silu, ActFn::mish, ActFn::softplus, ActFn::log_sigmoid,
+                  ActFn::gelu_dx, ActFn::gelu_apprx_tanh_dx, ActFn::silu_dx}) {
     for (float x : arguments()) {
       if (!(std::fabs(x) < 80.0f)) continue;
       const double exact = f64_function(f, static_cast<double>(x));
       const double got = f32_function(f, x);
-      EXPECT_LE(std::fabs(got - exact), 4 * ulp_of(exact) + 3e-7 * (1 + std::fabs(x))) << "function " << static_cast<int>(f) << " of " << x;
+      EXPECT_LE(std::fabs(got - exact), 4 * ulp_of(exact) + 3e-7 * (1 + std::fabs(x)))
+          << "function " << static_cast<int>(f) << " of " << x;
     }
   }
 }
 TEST(Functions, KeepNaN) {
   for (int f = 0; f < static_cast<int>(ActFn::count_); ++f) {
     const ActFn function = static_cast<ActFn>(f);
-    if (function == ActFn::is_nan || function == ActFn::is_inf || function == ActFn::is_finite || function == ActFn::logical_not ||
-        function == ActFn::imag) {
+    if (function == ActFn::is_nan || function == ActFn::is_inf || function == ActFn::is_finite ||
+        function == ActFn::logical_not || function == ActFn::imag) {
       continue;
     }
     EXPECT_TRUE(std::isnan(f32_function(function, NAN))) << f;
@@ -122,7 +128,8 @@ TEST_P(Level, FunctionsHaveTheScalarBits) {
     }
     k->function_affine[f](y.data(), x.data(), scale, bias, 1, 0, 0, x.size());
     for (size_t i = 0; i < x.size(); ++i)
-      ASSERT_TRUE(same(y[i], f32_function(static_cast<ActFn>(f), std::fma(x[i], 0.7f, -0.3f)))) << "affine function " << f << " of " << x[i];
+      ASSERT_TRUE(same(y[i], f32_function(static_cast<ActFn>(f), std::fma(x[i], 0.7f, -0.3f))))
+          << "affine function " << f << " of " << x[i];
   }
 }
 
@@ -136,7 +143,8 @@ TEST_P(Level, OperationsHaveTheScalarBits) {
     if (!k->alu[op]) continue;
     k->alu[op](d.data(), x.data(), y.data(), x.data(), 1, 1, 1, x.size());
     for (size_t i = 0; i < x.size(); ++i)
-      ASSERT_TRUE(same(d[i], apply<float>(static_cast<isa::AluOp>(op), x[i], y[i], &zero))) << "op " << op << " of " << x[i] << ", " << y[i];
+      ASSERT_TRUE(same(d[i], apply<float>(static_cast<isa::AluOp>(op), x[i], y[i], &zero)))
+          << "op " << op << " of " << x[i] << ", " << y[i];
   }
 }
 
@@ -161,7 +169,7 @@ TEST_P(Level, ConversionsHaveTheScalarBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Level, ::testing::Values("scalar", "avx2", "avx512"));
+INSTANTIATE_TEST_SUITE_P(Kernels, Level, ::testing::Values("scalar", "avx2", "avx512", "amx"));
 
 }  // namespace
 }  // namespace neuron::emulator

@@ -1,7 +1,8 @@
 // Damaged executables load or fail cleanly, and what loads runs or fails cleanly: nothing crashes, nothing hangs.
 //
-// Two kinds of damage: bytes of a container (mostly caught by its checksum), and fields of a program that is serialised again
-// with a right checksum, so that the validator and the executors meet every kind of nonsense. --all: ten times as many.
+// Two kinds of damage: bytes of a container (mostly caught by its checksum), and fields of a program that is serialised
+// again with a right checksum, so that the validator and the executors meet every kind of nonsense. --all: ten times as
+// many.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -25,8 +26,12 @@ int mutations() { return kLeast * (neuron::testing::run_everything() ? 10 : 1); 
 
 std::vector<uint8_t> mutate_bytes(std::vector<uint8_t> bytes, Random& r) {
   switch (r.below(4)) {
-    case 0: bytes.resize(r.below(bytes.size())); break;
-    case 1: bytes.insert(bytes.end(), r.below(100), static_cast<uint8_t>(r.next())); break;
+    case 0:
+      bytes.resize(r.below(bytes.size()));
+      break;
+    case 1:
+      bytes.insert(bytes.end(), r.below(100), static_cast<uint8_t>(r.next()));
+      break;
     default:
       for (uint64_t n = 1 + r.below(8); n > 0; --n) bytes[r.below(bytes.size())] ^= static_cast<uint8_t>(1u << r.below(8));
   }
@@ -35,27 +40,51 @@ std::vector<uint8_t> mutate_bytes(std::vector<uint8_t> bytes, Random& r) {
 
 int64_t strange_number(Random& r, int64_t old) {
   switch (r.below(8)) {
-    case 0: return 0;
-    case 1: return -old;
-    case 2: return old + 1;
-    case 3: return static_cast<int64_t>(r.next());
-    case 4: return INT64_MAX - static_cast<int64_t>(r.below(4));
-    case 5: return INT64_MIN + static_cast<int64_t>(r.below(4));
-    case 6: return old * 2;
-    default: return old + static_cast<int64_t>(r.below(256)) - 128;
+    case 0:
+      return 0;
+    case 1:
+      return -old;
+    case 2:
+      return old + 1;
+    case 3:
+      return static_cast<int64_t>(r.next());
+    case 4:
+      return INT64_MAX - static_cast<int64_t>(r.below(4));
+    case 5:
+      return INT64_MIN + static_cast<int64_t>(r.below(4));
+    case 6:
+      return old * 2;
+    default:
+      return old + static_cast<int64_t>(r.below(256)) - 128;
   }
 }
 
 void mutate_access(isa::Access& a, Random& r) {
   switch (r.below(10)) {
-    case 0: a.object = static_cast<uint32_t>(strange_number(r, a.object)); break;
-    case 1: a.dtype = static_cast<DType>(r.below(kDTypeCount + 1)); break;
-    case 2: a.rank = static_cast<uint8_t>(r.below(6)); break;
-    case 3: a.partitions = static_cast<uint32_t>(strange_number(r, a.partitions)); break;
-    case 4: a.partition_start = static_cast<uint32_t>(strange_number(r, a.partition_start)); break;
-    case 5: a.partition_stride = strange_number(r, a.partition_stride); break;
-    case 6: a.offset = strange_number(r, a.offset); break;
-    case 7: a.dims[r.below(4)].count = static_cast<uint32_t>(strange_number(r, a.dims[0].count)); break;
+    case 0:
+      a.object = static_cast<uint32_t>(strange_number(r, a.object));
+      break;
+    case 1:
+      a.dtype = static_cast<DType>(r.below(kDTypeCount + 1));
+      break;
+    case 2:
+      a.rank = static_cast<uint8_t>(r.below(6));
+      break;
+    case 3:
+      a.partitions = static_cast<uint32_t>(strange_number(r, a.partitions));
+      break;
+    case 4:
+      a.partition_start = static_cast<uint32_t>(strange_number(r, a.partition_start));
+      break;
+    case 5:
+      a.partition_stride = strange_number(r, a.partition_stride);
+      break;
+    case 6:
+      a.offset = strange_number(r, a.offset);
+      break;
+    case 7:
+      a.dims[r.below(4)].count = static_cast<uint32_t>(strange_number(r, a.dims[0].count));
+      break;
     case 8: {
       isa::Dim& d = a.dims[r.below(4)];
       d.stride = strange_number(r, d.stride);
@@ -69,21 +98,41 @@ void mutate_access(isa::Access& a, Random& r) {
 }
 
 void mutate_instruction(isa::Instruction& i, Random& r) {
-  isa::Access* const accesses[] = {&i.dst, &i.dst2, &i.src0, &i.src1, &i.src2, &i.index, &i.scalar0.access, &i.scalar1.access};
+  isa::Access* const accesses[] = {&i.dst,  &i.dst2,  &i.src0,           &i.src1,
+                                   &i.src2, &i.index, &i.scalar0.access, &i.scalar1.access};
   switch (r.below(12)) {
-    case 0: i.opcode = static_cast<isa::Opcode>(r.below(static_cast<uint64_t>(isa::Opcode::count_) + 1)); break;
-    case 1: i.engine = static_cast<isa::Engine>(r.below(8)); break;
-    case 2: i.compute = static_cast<DType>(r.below(kDTypeCount)); break;
-    case 3: i.op0 = static_cast<isa::AluOp>(r.below(static_cast<uint64_t>(isa::AluOp::count_))); break;
-    case 4: i.func = static_cast<isa::ActFn>(r.below(static_cast<uint64_t>(isa::ActFn::count_))); break;
-    case 5: i.index_bound = strange_number(r, i.index_bound); break;
-    case 6: i.index_stride = strange_number(r, i.index_stride); break;
-    case 7: i.reduce_dims = static_cast<uint8_t>(r.below(6)); break;
-    case 8: i.signal = static_cast<uint16_t>(strange_number(r, i.signal)); break;
+    case 0:
+      i.opcode = static_cast<isa::Opcode>(r.below(static_cast<uint64_t>(isa::Opcode::count_) + 1));
+      break;
+    case 1:
+      i.engine = static_cast<isa::Engine>(r.below(8));
+      break;
+    case 2:
+      i.compute = static_cast<DType>(r.below(kDTypeCount));
+      break;
+    case 3:
+      i.op0 = static_cast<isa::AluOp>(r.below(static_cast<uint64_t>(isa::AluOp::count_)));
+      break;
+    case 4:
+      i.func = static_cast<isa::ActFn>(r.below(static_cast<uint64_t>(isa::ActFn::count_)));
+      break;
+    case 5:
+      i.index_bound = strange_number(r, i.index_bound);
+      break;
+    case 6:
+      i.index_stride = strange_number(r, i.index_stride);
+      break;
+    case 7:
+      i.reduce_dims = static_cast<uint8_t>(r.below(6));
+      break;
+    case 8:
+      i.signal = static_cast<uint16_t>(strange_number(r, i.signal));
+      break;
     case 9:
       if (!i.waits.empty()) i.waits[r.below(i.waits.size())].base = strange_number(r, 1);
       break;
-    default: mutate_access(*accesses[r.below(8)], r);
+    default:
+      mutate_access(*accesses[r.below(8)], r);
   }
 }
 
@@ -91,9 +140,12 @@ void mutate_program(isa::Program& p, Random& r) {
   switch (r.below(8)) {
     case 0: {
       isa::Tensor& t = p.tensors[r.below(p.tensors.size())];
-      if (r.chance(2)) t.bytes = static_cast<uint64_t>(strange_number(r, static_cast<int64_t>(t.bytes)));
-      else if (r.chance(2)) t.alias_of = static_cast<int32_t>(strange_number(r, t.alias_of));
-      else t.constant_offset = static_cast<uint64_t>(strange_number(r, static_cast<int64_t>(t.constant_offset)));
+      if (r.chance(2))
+        t.bytes = static_cast<uint64_t>(strange_number(r, static_cast<int64_t>(t.bytes)));
+      else if (r.chance(2))
+        t.alias_of = static_cast<int32_t>(strange_number(r, t.alias_of));
+      else
+        t.constant_offset = static_cast<uint64_t>(strange_number(r, static_cast<int64_t>(t.constant_offset)));
       break;
     }
     case 1: {
@@ -107,12 +159,16 @@ void mutate_program(isa::Program& p, Random& r) {
     }
     case 2: {
       isa::Step& s = p.streams[0].steps[r.below(p.streams[0].steps.size())];
-      if (r.chance(2)) s.value = static_cast<uint32_t>(strange_number(r, s.value));
-      else if (r.chance(2)) s.match = static_cast<uint32_t>(strange_number(r, s.match));
-      else s.loop_kind = static_cast<isa::LoopKind>(r.below(3));
+      if (r.chance(2))
+        s.value = static_cast<uint32_t>(strange_number(r, s.value));
+      else if (r.chance(2))
+        s.match = static_cast<uint32_t>(strange_number(r, s.match));
+      else
+        s.loop_kind = static_cast<isa::LoopKind>(r.below(3));
       break;
     }
-    default: mutate_instruction(p.instructions[r.below(p.instructions.size())], r);
+    default:
+      mutate_instruction(p.instructions[r.below(p.instructions.size())], r);
   }
 }
 
@@ -129,7 +185,8 @@ NRT_STATUS execute(nrt_model_t* model) {
   for (uint64_t n = 0; n < info->tensor_count && status == NRT_SUCCESS; ++n) {
     const nrt_tensor_info_t& t = info->tensor_array[n];
     nrt_tensor_t* tensor = nullptr;
-    status = t.size > kMostTensorBytes ? NRT_RESOURCE : nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, t.size, t.name, &tensor);
+    status = t.size > kMostTensorBytes ? NRT_RESOURCE
+                                       : nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, 0, t.size, t.name, &tensor);
     if (status != NRT_SUCCESS) break;
     tensors.push_back(tensor);
     status = nrt_add_tensor_to_tensor_set(sets[t.usage == NRT_TENSOR_USAGE_OUTPUT], t.name, tensor);
@@ -168,7 +225,8 @@ TEST(MutatedContainers, LoadOrFailCleanly) {
     ++outcomes[std::string("load ") + nrt_get_status_as_str(status)];
     if (status != NRT_SUCCESS) {
       EXPECT_EQ(model, nullptr);
-      EXPECT_TRUE(status == NRT_INVALID || status == NRT_UNSUPPORTED_NEFF_VERSION || status == NRT_RESOURCE) << nrtx_last_error();
+      EXPECT_TRUE(status == NRT_INVALID || status == NRT_UNSUPPORTED_NEFF_VERSION || status == NRT_RESOURCE)
+          << nrtx_last_error();
       EXPECT_NE(nrtx_last_error()[0], 0);
       continue;
     }

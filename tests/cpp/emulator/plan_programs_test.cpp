@@ -1,4 +1,6 @@
 // Hand-written programs of the compiler's shapes: the plan gives the interpreter's bits.
+#include "emulator/plan_programs.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -6,7 +8,6 @@
 
 #include "base/float_formats.h"
 #include "emulator/executor.h"
-#include "emulator/plan_programs.h"
 #include "isa/validator.h"
 
 namespace neuron::emulator::testing {
@@ -53,7 +54,8 @@ void expect_interpreters_bits(const std::shared_ptr<const isa::Program>& program
   ASSERT_TRUE(interpreter.ok() && plan.ok());
   const Bytes initial = random_buffers(*program);
   const Bytes expected = execute(**interpreter, *program, initial, 1);
-  for (int threads : {1, 2, 3}) EXPECT_TRUE(execute(**plan, *program, initial, threads) == expected) << threads << " threads";
+  for (int threads : {1, 2, 3})
+    EXPECT_TRUE(execute(**plan, *program, initial, threads) == expected) << threads << " threads";
 }
 
 TEST(PlanPrograms, MatmulOfAnyShapeHasTheInterpretersBits) {

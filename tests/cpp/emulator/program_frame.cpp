@@ -24,7 +24,8 @@ uint64_t product(const Counts& counts) {
 const isa::Target& target() { return *isa::find_target("trn2"); }
 
 // Strides of a dense layout of `counts` with randomly ordered dimensions, now and then a gap; returns the bytes covered.
-uint64_t random_layout(Random& random, const Counts& counts, uint64_t element, std::array<isa::Dim, isa::kMaxFreeDims>& dims) {
+uint64_t random_layout(Random& random, const Counts& counts, uint64_t element,
+                       std::array<isa::Dim, isa::kMaxFreeDims>& dims) {
   std::vector<size_t> order(counts.size());
   for (size_t d = 0; d < order.size(); ++d) order[d] = d;
   if (random.chance(3)) {
@@ -62,14 +63,17 @@ std::vector<Use> uses(const Instruction& i) {
 bool conflict(const Instruction& a, const Instruction& b) {
   for (const Use& x : uses(a)) {
     for (const Use& y : uses(b)) {
-      const bool same = (x.access->space == Space::hbm) == (y.access->space == Space::hbm) && x.access->object == y.access->object;
+      const bool same =
+          (x.access->space == Space::hbm) == (y.access->space == Space::hbm) && x.access->object == y.access->object;
       if (same && (x.writes || y.writes)) return true;
     }
   }
   return false;
 }
 
-bool same_queue(const Instruction& a, const Instruction& b) { return a.engine == b.engine && (a.engine != Engine::dma || a.queue == b.queue); }
+bool same_queue(const Instruction& a, const Instruction& b) {
+  return a.engine == b.engine && (a.engine != Engine::dma || a.queue == b.queue);
+}
 
 }  // namespace
 
@@ -118,7 +122,8 @@ Access Frame::tile(DType dtype, uint32_t partitions, const Counts& counts, int d
   t.name = "tile" + std::to_string(out_.program.tiles.size());
   t.space = space;
   t.partitions = partitions;
-  if (partitions <= 32 && space == Space::sbuf && random.chance(4)) t.partition_start = 32 * static_cast<uint32_t>(random.below(4));
+  if (partitions <= 32 && space == Space::sbuf && random.chance(4))
+    t.partition_start = 32 * static_cast<uint32_t>(random.below(4));
   Access a;
   a.space = space;
   a.object = static_cast<uint32_t>(out_.program.tiles.size());
@@ -146,8 +151,8 @@ Access Frame::tile(DType dtype, uint32_t partitions, const Counts& counts, int d
   return a;
 }
 
-Access Frame::hbm(isa::TensorRole role, DType dtype, uint32_t partitions, const Counts& counts, int depth_of_use, bool all_loops,
-                  Fill fill, int64_t fill_bound) {
+Access Frame::hbm(isa::TensorRole role, DType dtype, uint32_t partitions, const Counts& counts, int depth_of_use,
+                  bool all_loops, Fill fill, int64_t fill_bound) {
   isa::Tensor t;
   static const char* const kNames[] = {"input", "output", "constant", "scratch"};
   t.name = kNames[static_cast<int>(role)] + std::to_string(out_.program.tensors.size());
@@ -195,7 +200,8 @@ Access Frame::hbm(isa::TensorRole role, DType dtype, uint32_t partitions, const 
   return a;
 }
 
-Access Frame::load(DType dtype, uint32_t partitions, const Counts& counts, Fill fill, int most_depth, bool broadcast, int64_t fill_bound) {
+Access Frame::load(DType dtype, uint32_t partitions, const Counts& counts, Fill fill, int most_depth, bool broadcast,
+                   int64_t fill_bound) {
   const int at = static_cast<int>(random.below(static_cast<uint64_t>(most_depth) + 1));
   Counts stored = counts;
   std::vector<bool> repeats(counts.size(), false);
@@ -207,7 +213,9 @@ Access Frame::load(DType dtype, uint32_t partitions, const Counts& counts, Fill 
   }
   Access to = tile(dtype, partitions, stored, at);
   const bool constant = random.chance(10);
-  dma(to, hbm(constant ? isa::TensorRole::constant : isa::TensorRole::input, dtype, partitions, stored, at, false, fill, fill_bound),
+  dma(to,
+      hbm(constant ? isa::TensorRole::constant : isa::TensorRole::input, dtype, partitions, stored, at, false, fill,
+          fill_bound),
       {at, false});
   for (size_t d = 0; d < counts.size(); ++d) {
     to.dims[d].count = counts[d];
@@ -219,7 +227,8 @@ Access Frame::load(DType dtype, uint32_t partitions, const Counts& counts, Fill 
 Access Frame::source(DType dtype, uint32_t partitions, const Counts& counts, Fill fill, Engine engine, bool psum_allowed) {
   Access from = load(dtype, partitions, counts, fill, depth);
   const bool reads_psum = engine == Engine::vector || engine == Engine::scalar;
-  if (!psum_allowed || !reads_psum || !psum_fits(8 * product(counts)) || !isa::narrow(dtype) || !random.chance(4)) return from;
+  if (!psum_allowed || !reads_psum || !psum_fits(8 * product(counts)) || !isa::narrow(dtype) || !random.chance(4))
+    return from;
   const Access to = tile(dtype, partitions, counts, depth, Space::psum);
   Instruction& copy = add(isa::Opcode::tensor_copy, Engine::vector, DType::f32, {depth, false});
   copy.dst = to;
@@ -227,7 +236,9 @@ Access Frame::source(DType dtype, uint32_t partitions, const Counts& counts, Fil
   return to;
 }
 
-bool Frame::psum_fits(uint64_t bytes) const { return bytes <= target().psum_bank_bytes && psum_used_ + 8192 <= target().psum_bytes_per_partition(); }
+bool Frame::psum_fits(uint64_t bytes) const {
+  return bytes <= target().psum_bank_bytes && psum_used_ + 8192 <= target().psum_bytes_per_partition();
+}
 
 Access Frame::in_sbuf(const Access& from, Place place) {
   if (from.space != Space::psum) return from;
@@ -262,7 +273,8 @@ int64_t Frame::make_table(const Access& a, int64_t rows) {
 
 int64_t Frame::bound_of_last_load() {
   const size_t last = out_.program.tensors.size() - 1;
-  const int64_t elements = static_cast<int64_t>(out_.program.tensors[last].bytes / size_of(out_.program.tensors[last].dtype));
+  const int64_t elements =
+      static_cast<int64_t>(out_.program.tensors[last].bytes / size_of(out_.program.tensors[last].dtype));
   out_.fill_bounds[last] = elements;
   return elements;
 }
@@ -272,7 +284,8 @@ isa::ScalarOperand Frame::scalar(DType compute, uint32_t partitions, Fill fill, 
   if (random.chance(2)) {
     s.kind = isa::ScalarOperand::Kind::access;
     DType dtype = compute;
-    if (compute == DType::f32 && engine != Engine::gpsimd && random.chance(4)) dtype = random.pick<DType>({DType::bf16, DType::f16, DType::i32});
+    if (compute == DType::f32 && engine != Engine::gpsimd && random.chance(4))
+      dtype = random.pick<DType>({DType::bf16, DType::f16, DType::i32});
     s.access = load(dtype, partitions, {}, fill, depth);
     return s;
   }
@@ -286,7 +299,8 @@ isa::ScalarOperand Frame::scalar(DType compute, uint32_t partitions, Fill fill, 
 
 void Frame::store(const Access& tile_access, Place place, bool convert) {
   const Access from = in_sbuf(tile_access, place);
-  static const std::vector<DType> kTargets = {DType::f32, DType::bf16, DType::f16, DType::i32, DType::u8, DType::i64, DType::f64, DType::boolean};
+  static const std::vector<DType> kTargets = {DType::f32, DType::bf16, DType::f16, DType::i32,
+                                              DType::u8,  DType::i64,  DType::f64, DType::boolean};
   DType dtype = from.dtype;
   if (convert && random.chance(5)) dtype = random.pick(kTargets);
   Counts counts;
@@ -321,14 +335,16 @@ Instruction& Frame::dma(const Access& to, const Access& from, Place place) {
   return i;
 }
 
-// c must wait until p has completed often enough: p's executions of all earlier iterations of the loops they share, and of the
-// same iteration when p stands before c.
+// c must wait until p has completed often enough: p's executions of all earlier iterations of the loops they share, and of
+// the same iteration when p stands before c.
 void Frame::add_waits(std::vector<size_t>& order, uint16_t first_semaphore) {
   for (size_t c = 0; c < order.size(); ++c) {
     for (size_t p = 0; p < order.size(); ++p) {
       Item& consumer = items_[order[c]];
       Item& producer = items_[order[p]];
-      if (p == c || same_queue(producer.instruction, consumer.instruction) || !conflict(producer.instruction, consumer.instruction)) continue;
+      if (p == c || same_queue(producer.instruction, consumer.instruction) ||
+          !conflict(producer.instruction, consumer.instruction))
+        continue;
       const int common = std::min(producer.place.depth, consumer.place.depth);
       int64_t unit = 1;
       for (int l = common; l < producer.place.depth; ++l) unit *= trips_[static_cast<size_t>(l)];
@@ -360,7 +376,8 @@ void Frame::finish() {
   std::vector<uint32_t> open;
   const auto steps_up_to = [&](size_t from) {
     for (size_t n = from; n < order.size(); ++n) {
-      stream.steps.push_back({isa::Step::Kind::instruction, isa::LoopKind::sequential, first_instruction + static_cast<uint32_t>(n), 0});
+      stream.steps.push_back(
+          {isa::Step::Kind::instruction, isa::LoopKind::sequential, first_instruction + static_cast<uint32_t>(n), 0});
     }
   };
   for (int l = 0; l <= depth; ++l) {
@@ -370,7 +387,8 @@ void Frame::finish() {
     if (l == depth) break;
     const bool affine = l < first_sequential_ && random.chance(2);
     open.push_back(static_cast<uint32_t>(stream.steps.size()));
-    stream.steps.push_back({isa::Step::Kind::loop, affine ? isa::LoopKind::affine : isa::LoopKind::sequential, trips_[static_cast<size_t>(l)], 0});
+    stream.steps.push_back({isa::Step::Kind::loop, affine ? isa::LoopKind::affine : isa::LoopKind::sequential,
+                            trips_[static_cast<size_t>(l)], 0});
   }
   for (int l = depth; l >= 0; --l) {
     const size_t from = order.size();

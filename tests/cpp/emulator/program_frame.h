@@ -10,7 +10,8 @@ namespace neuron::emulator::testing {
 
 using Counts = std::vector<uint32_t>;  // of the free dimensions
 
-// Where an instruction stands in the single chain of nested loops: inside `depth` loops, before or after the next inner loop.
+// Where an instruction stands in the single chain of nested loops: inside `depth` loops, before or after the next inner
+// loop.
 struct Place {
   int depth = 0;
   bool after = false;
@@ -32,13 +33,15 @@ class Frame {
   int level() { return static_cast<int>(random.below(static_cast<uint64_t>(depth) + 1)); }
 
   // A tile of its own with a random layout of the given shape, rotating with a loop around `place` at random.
-  isa::Access tile(DType dtype, uint32_t partitions, const Counts& counts, int depth_of_use, isa::Space space = isa::Space::sbuf);
+  isa::Access tile(DType dtype, uint32_t partitions, const Counts& counts, int depth_of_use,
+                   isa::Space space = isa::Space::sbuf);
   // The same filled from a new input tensor, loaded at a random loop level at most `most_depth`. `broadcast` lets dimensions
   // repeat with stride 0.
   isa::Access load(DType dtype, uint32_t partitions, const Counts& counts, Fill fill, int most_depth, bool broadcast = true,
                    int64_t fill_bound = 0);
   // A source as above, at random moved to PSUM when the engine can read it there.
-  isa::Access source(DType dtype, uint32_t partitions, const Counts& counts, Fill fill, isa::Engine engine, bool psum_allowed = true);
+  isa::Access source(DType dtype, uint32_t partitions, const Counts& counts, Fill fill, isa::Engine engine,
+                     bool psum_allowed = true);
   isa::ScalarOperand scalar(DType compute, uint32_t partitions, Fill fill, isa::Engine engine);
   // `from`, copied to SBUF when it lies in PSUM.
   isa::Access in_sbuf(const isa::Access& from, Place place);
@@ -55,8 +58,8 @@ class Frame {
   void store(const isa::Access& from, Place place, bool convert = true);
 
   // HBM side of a transfer: every loop above `depth_of_use` moves it when `all_loops` (destinations), else at random.
-  isa::Access hbm(isa::TensorRole role, DType dtype, uint32_t partitions, const Counts& counts, int depth_of_use, bool all_loops,
-                  Fill fill = Fill::any, int64_t fill_bound = 0);
+  isa::Access hbm(isa::TensorRole role, DType dtype, uint32_t partitions, const Counts& counts, int depth_of_use,
+                  bool all_loops, Fill fill = Fill::any, int64_t fill_bound = 0);
 
   isa::Instruction& add(isa::Opcode opcode, isa::Engine engine, DType compute, Place place);
   isa::Instruction& dma(const isa::Access& to, const isa::Access& from, Place place);

@@ -1,10 +1,7 @@
 #include "emulator/program_generator.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
-#include "emulator/interpreter/elements.h"
 #include "emulator/program_frame.h"
 #include "isa/instruction_table.h"
 
@@ -33,28 +30,36 @@ std::vector<DType> types_of(Opcode opcode) {
     case Opcode::dma_transpose:
     case Opcode::nc_transpose:
     case Opcode::tensor_copy:
-    case Opcode::iota: return every_dtype();
-    case Opcode::random_bits: return {DType::u32, DType::u64};
+    case Opcode::iota:
+      return every_dtype();
+    case Opcode::random_bits:
+      return {DType::u32, DType::u64};
     case Opcode::nc_matmul: {
       std::vector<DType> t = kComputeTypes;
       t.insert(t.end(), {DType::f16, DType::bf16, DType::f8e4m3fn, DType::f8e5m2});
       return t;
     }
     case Opcode::bn_stats:
-    case Opcode::bn_aggr: return {DType::f32};
+    case Opcode::bn_aggr:
+      return {DType::f32};
     case Opcode::max8:
     case Opcode::find_index8:
-    case Opcode::top_k: return {DType::f32, DType::f64, DType::i64, DType::u64};
-    case Opcode::reciprocal: return {DType::f32, DType::f64, DType::c64, DType::c128};
-    default: return kComputeTypes;
+    case Opcode::top_k:
+      return {DType::f32, DType::f64, DType::i64, DType::u64};
+    case Opcode::reciprocal:
+      return {DType::f32, DType::f64, DType::c64, DType::c128};
+    default:
+      return kComputeTypes;
   }
 }
 
 bool divides(AluOp op) {
-  return op == AluOp::divide || op == AluOp::remainder || op == AluOp::fmod || op == AluOp::floor_divide || op == AluOp::trunc_divide;
+  return op == AluOp::divide || op == AluOp::remainder || op == AluOp::fmod || op == AluOp::floor_divide ||
+         op == AluOp::trunc_divide;
 }
 bool shifts(AluOp op) {
-  return op == AluOp::shift_left || op == AluOp::shift_right_arithmetic || op == AluOp::shift_right_logical || op == AluOp::power;
+  return op == AluOp::shift_left || op == AluOp::shift_right_arithmetic || op == AluOp::shift_right_logical ||
+         op == AluOp::power;
 }
 Fill divisor_fill(AluOp op) { return divides(op) ? Fill::nonzero : shifts(op) ? Fill::shift : Fill::any; }
 
@@ -66,26 +71,62 @@ class CellGenerator {
   // False when the tiles do not fit on chip.
   bool run() {
     switch (opcode_) {
-      case Opcode::dma_copy: dma_copy(); break;
-      case Opcode::dma_transpose: dma_transpose(); break;
-      case Opcode::nc_matmul: matmul(); break;
-      case Opcode::nc_transpose: transpose(); break;
-      case Opcode::tensor_copy: tensor_copy(); break;
-      case Opcode::memset: memset(); break;
-      case Opcode::iota: iota(); break;
-      case Opcode::activation: activation(); break;
-      case Opcode::select: select(); break;
-      case Opcode::tensor_reduce: tensor_reduce(); break;
-      case Opcode::tensor_partition_reduce: partition_reduce(); break;
-      case Opcode::tensor_tensor_scan: scan(); break;
+      case Opcode::dma_copy:
+        dma_copy();
+        break;
+      case Opcode::dma_transpose:
+        dma_transpose();
+        break;
+      case Opcode::nc_matmul:
+        matmul();
+        break;
+      case Opcode::nc_transpose:
+        transpose();
+        break;
+      case Opcode::tensor_copy:
+        tensor_copy();
+        break;
+      case Opcode::memset:
+        memset();
+        break;
+      case Opcode::iota:
+        iota();
+        break;
+      case Opcode::activation:
+        activation();
+        break;
+      case Opcode::select:
+        select();
+        break;
+      case Opcode::tensor_reduce:
+        tensor_reduce();
+        break;
+      case Opcode::tensor_partition_reduce:
+        partition_reduce();
+        break;
+      case Opcode::tensor_tensor_scan:
+        scan();
+        break;
       case Opcode::bn_stats:
-      case Opcode::bn_aggr: batch_statistics(); break;
+      case Opcode::bn_aggr:
+        batch_statistics();
+        break;
       case Opcode::max8:
-      case Opcode::find_index8: largest_eight(); break;
-      case Opcode::random_bits: random_bits(); break;
-      case Opcode::scatter_reduce: scatter_reduce(); break;
-      case Opcode::top_k: top_k(); break;
-      default: arithmetic(); break;
+      case Opcode::find_index8:
+        largest_eight();
+        break;
+      case Opcode::random_bits:
+        random_bits();
+        break;
+      case Opcode::scatter_reduce:
+        scatter_reduce();
+        break;
+      case Opcode::top_k:
+        top_k();
+        break;
+      default:
+        arithmetic();
+        break;
     }
     f_.finish();
     return f_.fits();
@@ -94,15 +135,24 @@ class CellGenerator {
  private:
   // An operand type that converts to the compute type (sources) or from it (destinations).
   DType operand_type(Engine engine) {
-    static const std::vector<DType> kReal = {DType::f32, DType::f32, DType::f32, DType::f32, DType::bf16, DType::f16, DType::f8e4m3fn, DType::f8e5m2,
-                                             DType::boolean, DType::u8, DType::i8, DType::i16, DType::u16, DType::i32, DType::u32};
+    static const std::vector<DType> kReal = {DType::f32, DType::f32,      DType::f32,    DType::f32,     DType::bf16,
+                                             DType::f16, DType::f8e4m3fn, DType::f8e5m2, DType::boolean, DType::u8,
+                                             DType::i8,  DType::i16,      DType::u16,    DType::i32,     DType::u32};
     switch (type_) {
-      case DType::f64: return r_.pick<DType>({DType::f64, DType::f64, DType::f64, DType::f32, DType::i64, DType::i32, DType::bf16, DType::f16});
-      case DType::i64: return r_.pick<DType>({DType::i64, DType::i64, DType::i32, DType::i32, DType::u8, DType::i8, DType::i16, DType::u16, DType::u32, DType::boolean});
-      case DType::u64: return r_.pick<DType>({DType::u64, DType::u64, DType::u64, DType::u32, DType::u8, DType::i64});
-      case DType::c64: return r_.pick<DType>({DType::c64, DType::c64, DType::c64, DType::f32, DType::c128});
-      case DType::c128: return r_.pick<DType>({DType::c128, DType::c128, DType::c128, DType::c64, DType::f64});
-      default: break;
+      case DType::f64:
+        return r_.pick<DType>(
+            {DType::f64, DType::f64, DType::f64, DType::f32, DType::i64, DType::i32, DType::bf16, DType::f16});
+      case DType::i64:
+        return r_.pick<DType>({DType::i64, DType::i64, DType::i32, DType::i32, DType::u8, DType::i8, DType::i16, DType::u16,
+                               DType::u32, DType::boolean});
+      case DType::u64:
+        return r_.pick<DType>({DType::u64, DType::u64, DType::u64, DType::u32, DType::u8, DType::i64});
+      case DType::c64:
+        return r_.pick<DType>({DType::c64, DType::c64, DType::c64, DType::f32, DType::c128});
+      case DType::c128:
+        return r_.pick<DType>({DType::c128, DType::c128, DType::c128, DType::c64, DType::f64});
+      default:
+        break;
     }
     if (engine == Engine::gpsimd && r_.chance(6)) return r_.pick<DType>({DType::f64, DType::i64, DType::u64, DType::c64});
     return r_.pick(kReal);
@@ -135,7 +185,8 @@ class CellGenerator {
 
   // What happens to a result: stored as it is, changed in place first, or summed over the inner loops.
   void use(const Access& result, const Counts& counts, Engine e) {
-    if (opcode_ != Opcode::nc_matmul && f_.depth > 0 && r_.chance(5) && !integers() && e != Engine::tensor) return accumulate(result, counts);
+    if (opcode_ != Opcode::nc_matmul && f_.depth > 0 && r_.chance(5) && !integers() && e != Engine::tensor)
+      return accumulate(result, counts);
     if (r_.chance(3)) {
       const Engine other = type_ == DType::f32 && isa::narrow(result.dtype) ? Engine::vector : Engine::gpsimd;
       const Access source = other == Engine::gpsimd ? f_.in_sbuf(result, body_) : result;
@@ -183,9 +234,12 @@ class CellGenerator {
     bool reverse0 = false, reverse1 = false;
     while (e == Engine::unknown) {
       if (opcode_ != Opcode::reciprocal) op0 = operation([](AluOp op) { return op != AluOp::bypass; });
-      if (opcode_ == Opcode::tensor_scalar && r_.chance(2)) op1 = AluOp::bypass;
-      else if (opcode_ == Opcode::tensor_scalar || opcode_ == Opcode::scalar_tensor_tensor) op1 = operation([](AluOp op) { return op != AluOp::bypass; });
-      if (r_.chance(4) && (opcode_ == Opcode::tensor_scalar || opcode_ == Opcode::scalar_tensor_tensor)) {  // the fused forms
+      if (opcode_ == Opcode::tensor_scalar && r_.chance(2))
+        op1 = AluOp::bypass;
+      else if (opcode_ == Opcode::tensor_scalar || opcode_ == Opcode::scalar_tensor_tensor)
+        op1 = operation([](AluOp op) { return op != AluOp::bypass; });
+      if (r_.chance(4) &&
+          (opcode_ == Opcode::tensor_scalar || opcode_ == Opcode::scalar_tensor_tensor)) {  // the fused forms
         op0 = AluOp::multiply;
         op1 = r_.chance(3) && opcode_ == Opcode::tensor_scalar ? AluOp::subtract : AluOp::add;
       }
@@ -271,15 +325,20 @@ class CellGenerator {
     const Engine e = engine();
     const uint32_t p = f_.partitions();
     const Counts counts = f_.counts(f_.element_budget(p));
-    const DType predicate = e == Engine::gpsimd && r_.chance(4) ? r_.pick<DType>({DType::f64, DType::i64, DType::c64})
-                                                               : r_.pick<DType>({DType::boolean, DType::u8, DType::f32, DType::i32, DType::bf16});
+    const DType predicate = e == Engine::gpsimd && r_.chance(4)
+                                ? r_.pick<DType>({DType::f64, DType::i64, DType::c64})
+                                : r_.pick<DType>({DType::boolean, DType::u8, DType::f32, DType::i32, DType::bf16});
     const Access src2 = f_.load(predicate, p, counts, Fill::any, f_.depth);
     Access src0, src1;
     isa::ScalarOperand s0, s1;
-    if (r_.chance(4)) s0 = f_.scalar(type_, p, Fill::any, e);
-    else src0 = f_.source(operand_type(e), p, counts, Fill::any, e);
-    if (r_.chance(4)) s1 = f_.scalar(type_, p, Fill::any, e);
-    else src1 = f_.source(operand_type(e), p, counts, Fill::any, e, false);
+    if (r_.chance(4))
+      s0 = f_.scalar(type_, p, Fill::any, e);
+    else
+      src0 = f_.source(operand_type(e), p, counts, Fill::any, e);
+    if (r_.chance(4))
+      s1 = f_.scalar(type_, p, Fill::any, e);
+    else
+      src1 = f_.source(operand_type(e), p, counts, Fill::any, e, false);
     const Access dst = destination(p, counts, e, operand_type(e));
     Instruction& i = f_.add(opcode_, e, type_, body_);
     i.dst = dst;
@@ -397,7 +456,8 @@ class CellGenerator {
     Engine e = Engine::unknown;
     while (e == Engine::unknown) {
       op0 = operation([&](AluOp o) { return !(integers() && divides(o)) && o != AluOp::bypass; });
-      op1 = r_.chance(3) ? AluOp::bypass : operation([&](AluOp o) { return !(integers() && divides(o)) && o != AluOp::bypass; });
+      op1 = r_.chance(3) ? AluOp::bypass
+                         : operation([&](AluOp o) { return !(integers() && divides(o)) && o != AluOp::bypass; });
       e = engine(op0, op1);
     }
     const uint32_t p = f_.partitions();
@@ -426,7 +486,8 @@ class CellGenerator {
       return aggregate(src0);
     }
     const Counts counts = f_.counts(std::min<uint64_t>(512, f_.element_budget(p)));
-    const Access src0 = f_.source(operand_type(Engine::vector), p, counts, r_.chance(3) ? Fill::any : Fill::moderate, Engine::vector);
+    const Access src0 =
+        f_.source(operand_type(Engine::vector), p, counts, r_.chance(3) ? Fill::any : Fill::moderate, Engine::vector);
     const Access dst = f_.tile(DType::f32, p, {6}, f_.depth);
     Instruction& i = f_.add(Opcode::bn_stats, Engine::vector, DType::f32, body_);
     i.dst = dst;
@@ -513,7 +574,8 @@ class CellGenerator {
     const Engine e = wide ? Engine::gpsimd : r_.pick<Engine>({Engine::tensor, Engine::vector, Engine::gpsimd});
     const uint32_t limit = e == Engine::tensor ? 128 : 32;
     const uint32_t p = f_.partitions(limit), n = f_.partitions(limit);
-    const Access src0 = e == Engine::tensor ? f_.load(type_, p, {n}, Fill::any, f_.depth) : f_.source(type_, p, {n}, Fill::any, e);
+    const Access src0 =
+        e == Engine::tensor ? f_.load(type_, p, {n}, Fill::any, f_.depth) : f_.source(type_, p, {n}, Fill::any, e);
     Access dst = f_.tile(type_, n, {}, f_.depth, e == Engine::tensor ? Space::psum : Space::sbuf);
     widen(dst, p);
     Instruction& i = f_.add(opcode_, e, DType::f32, body_);
@@ -525,7 +587,9 @@ class CellGenerator {
   void dma_transpose() {
     const bool from_tile = r_.chance(3);
     const uint32_t columns = f_.partitions();
-    const uint32_t rows = from_tile ? f_.partitions() : r_.chance(4) ? 129 + static_cast<uint32_t>(r_.below(384)) : f_.partitions();
+    const uint32_t rows = from_tile      ? f_.partitions()
+                          : r_.chance(4) ? 129 + static_cast<uint32_t>(r_.below(384))
+                                         : f_.partitions();
     const Access source = from_tile ? f_.load(type_, rows, {columns}, Fill::any, f_.depth)
                                     : f_.hbm(isa::TensorRole::input, type_, rows, {columns}, f_.depth, false);
     Access dst = f_.tile(type_, columns, {rows}, f_.depth);
@@ -540,12 +604,15 @@ class CellGenerator {
       case 0: {  // HBM to HBM, other shape
         const uint32_t p = f_.partitions(), q = f_.partitions(), n = 1 + static_cast<uint32_t>(r_.below(20));
         const Access from = f_.hbm(isa::TensorRole::input, type_, p, {q, n}, f_.depth, false);
-        const Access to = f_.hbm(isa::TensorRole::output, r_.chance(2) ? type_ : r_.pick(every_dtype()), q, {p, n}, f_.depth, true);
+        const Access to =
+            f_.hbm(isa::TensorRole::output, r_.chance(2) ? type_ : r_.pick(every_dtype()), q, {p, n}, f_.depth, true);
         f_.dma(to, from, body_);
         return;
       }
-      case 1: return gather();
-      case 2: return scatter();
+      case 1:
+        return gather();
+      case 2:
+        return scatter();
       default: {
         const uint32_t p = f_.partitions();
         const Counts counts = f_.counts(f_.element_budget(p));
@@ -562,7 +629,8 @@ class CellGenerator {
   }
 
   // An HBM table of rows, addressed by row number only.
-  Access table(isa::TensorRole role, uint32_t partitions, uint32_t rows_per_partition, const Counts& row, int64_t rows, int64_t* row_bytes) {
+  Access table(isa::TensorRole role, uint32_t partitions, uint32_t rows_per_partition, const Counts& row, int64_t rows,
+               int64_t* row_bytes) {
     Access a = f_.hbm(role, type_, 1, row, 0, false);
     *row_bytes = f_.make_table(a, rows);
     a.partitions = partitions;
@@ -609,7 +677,8 @@ class CellGenerator {
     f_.carries_from(0);
     f_.forbid_repeated_rows();
     const uint32_t p = f_.partitions(), j = 1 + static_cast<uint32_t>(r_.below(3));
-    const Counts row = f_.counts(std::max<uint64_t>(1, std::min<uint64_t>(60, f_.element_budget(p) / j)), isa::kMaxFreeDims - 1);
+    const Counts row =
+        f_.counts(std::max<uint64_t>(1, std::min<uint64_t>(60, f_.element_budget(p) / j)), isa::kMaxFreeDims - 1);
     const Access index = f_.load(index_type(), p, {j}, Fill::unique, f_.depth, false);
     const int64_t rows = f_.bound_of_last_load();
     Counts counts = row;
@@ -648,34 +717,6 @@ class CellGenerator {
   const Place body_;
 };
 
-double random_real(Random& r, Fill fill) {
-  const double unit = static_cast<double>(r.next() >> 11) / 9007199254740992.0;  // [0, 1)
-  if (fill == Fill::nonzero) return (r.chance(2) ? 1 : -1) * (0.25 + 4 * unit);
-  if (fill == Fill::moderate) return 8 * unit - 4;
-  switch (r.below(24)) {
-    case 0: return 0.0;
-    case 1: return -0.0;
-    case 2: return std::nan("");
-    case 3: return r.chance(2) ? INFINITY : -INFINITY;
-    case 4: return (r.chance(2) ? 1e-41 : -1e-41) * unit;
-    case 5: return (unit - 0.5) * 1e38;
-    case 6: return (unit - 0.5) * 1e6;
-    case 7: return std::floor(10 * unit);
-    default: return 8 * unit - 4;
-  }
-}
-
-int64_t random_integer(Random& r, Fill fill, int64_t bound, uint64_t position) {
-  switch (fill) {
-    case Fill::shift: return static_cast<int64_t>(r.below(70)) - 3;
-    case Fill::index: return static_cast<int64_t>(r.below(static_cast<uint64_t>(std::max<int64_t>(1, bound))));
-    case Fill::unique: return static_cast<int64_t>((position * 7919 + 11) % static_cast<uint64_t>(std::max<int64_t>(1, bound)));
-    case Fill::nonzero: return 1 + static_cast<int64_t>(r.below(100));
-    case Fill::moderate: return static_cast<int64_t>(r.below(41)) - 20;
-    default: return r.chance(4) ? static_cast<int64_t>(r.next()) : static_cast<int64_t>(r.below(41)) - 20;
-  }
-}
-
 }  // namespace
 
 std::vector<Cell> all_cells() {
@@ -689,7 +730,8 @@ std::vector<Cell> all_cells() {
 }
 
 std::string name_of(const Cell& cell) {
-  return std::string(isa::name_of(cell.opcode)) + "/" + std::string(neuron::name_of(cell.type)) + "/" + std::to_string(cell.depth);
+  return std::string(isa::name_of(cell.opcode)) + "/" + std::string(neuron::name_of(cell.type)) + "/" +
+         std::to_string(cell.depth);
 }
 
 Generated generate(const Cell& cell, uint64_t seed) {
@@ -697,7 +739,8 @@ Generated generate(const Cell& cell, uint64_t seed) {
   bool fits = false;
   for (uint64_t shrink = 1; !fits; shrink *= 2) {
     out = {};
-    Random random(seed * 1000003 + static_cast<uint64_t>(cell.opcode) * 9973 + static_cast<uint64_t>(cell.type) * 101 + static_cast<uint64_t>(cell.depth));
+    Random random(seed * 1000003 + static_cast<uint64_t>(cell.opcode) * 9973 + static_cast<uint64_t>(cell.type) * 101 +
+                  static_cast<uint64_t>(cell.depth));
     out.program.name = name_of(cell);
     out.program.labels = {"", "generated"};
     fits = CellGenerator(cell, out, random, shrink).run();
@@ -712,22 +755,6 @@ Generated generate(const Cell& cell, uint64_t seed) {
     out.program.constants.insert(out.program.constants.end(), bytes.begin(), bytes.end());
   }
   return out;
-}
-
-std::vector<uint8_t> fill_tensor(const Generated& generated, size_t index, uint64_t seed) {
-  const isa::Tensor& tensor = generated.program.tensors[index];
-  Random r(seed * 31 + index);
-  std::vector<uint8_t> bytes(tensor.bytes);
-  const size_t size = size_of(tensor.dtype);
-  const Fill fill = generated.fills[index];
-  for (size_t n = 0; (n + 1) * size <= bytes.size(); ++n) {
-    uint8_t* at = &bytes[n * size];
-    if (is_complex(tensor.dtype)) store_element(tensor.dtype, at, c128(random_real(r, fill), random_real(r, fill)));
-    else if (is_floating(tensor.dtype)) store_element(tensor.dtype, at, random_real(r, fill));
-    else if (tensor.dtype == DType::boolean) *at = static_cast<uint8_t>(fill == Fill::nonzero ? 1 : r.chance(8) ? r.below(256) : r.below(2));
-    else store_element(tensor.dtype, at, random_integer(r, fill, generated.fill_bounds[index], n));
-  }
-  return bytes;
 }
 
 }  // namespace neuron::emulator::testing

@@ -1,4 +1,5 @@
-// Typed random tile programs: valid by construction (isa::validate must pass), one per (instruction, type, loop depth, seed).
+// Typed random tile programs: valid by construction (isa::validate must pass), one per (instruction, type, loop depth,
+// seed).
 //
 // The instruction under test gets random shapes, layouts, element types, scalar kinds, engines and surroundings: sources are
 // loaded from HBM at random loop levels, results stored with or without conversion, at random chained, accumulated, rotated
@@ -25,8 +26,8 @@ enum class Fill : uint8_t {
 
 struct Generated {
   isa::Program program;
-  std::vector<Fill> fills;             // per tensor
-  std::vector<int64_t> fill_bounds;    // per tensor, for Fill::index
+  std::vector<Fill> fills;           // per tensor
+  std::vector<int64_t> fill_bounds;  // per tensor, for Fill::index
 };
 
 // One cell of the coverage table. `type` is the compute type, or the element type of instructions that only move.
@@ -58,7 +59,9 @@ class Random {
   uint64_t below(uint64_t n) { return n ? next() % n : 0; }
   bool chance(uint64_t one_in) { return below(one_in) == 0; }
   template <class T>
-  T pick(const std::vector<T>& choices) { return choices[below(choices.size())]; }
+  T pick(const std::vector<T>& choices) {
+    return choices[below(choices.size())];
+  }
 
  private:
   uint64_t state_;

@@ -33,7 +33,8 @@ class SmallProgram {
     return a;
   }
 
-  isa::Access tile(DType dtype, uint32_t partitions, uint32_t count, isa::Space space = isa::Space::sbuf, uint32_t buffers = 1) {
+  isa::Access tile(DType dtype, uint32_t partitions, uint32_t count, isa::Space space = isa::Space::sbuf,
+                   uint32_t buffers = 1) {
     isa::Tile t;
     t.name = "t" + std::to_string(program.tiles.size());
     t.space = space;

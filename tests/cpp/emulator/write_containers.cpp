@@ -20,14 +20,16 @@ bool save(const std::string& path, const isa::Program& program) {
     return false;
   }
   const std::vector<uint8_t> bytes = isa::serialize(program);
-  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   return true;
 }
 
 // out = a + b, f32 [4, 8]; in place: out is a.
 isa::Program add(bool in_place) {
   SmallProgram p;
-  const isa::Access a = p.tensor("a", TensorRole::input, DType::f32, 4, 8), b = p.tensor("b", TensorRole::input, DType::f32, 4, 8);
+  const isa::Access a = p.tensor("a", TensorRole::input, DType::f32, 4, 8),
+                    b = p.tensor("b", TensorRole::input, DType::f32, 4, 8);
   const isa::Access out = p.tensor("out", TensorRole::output, DType::f32, 4, 8);
   if (in_place) p.program.tensors[2].alias_of = 0;
   const isa::Access ta = p.tile(DType::f32, 4, 8), tb = p.tile(DType::f32, 4, 8);
@@ -80,7 +82,8 @@ isa::Program gather() {
 // out = a // b in i64: a zero in b is an execution error.
 isa::Program divide() {
   SmallProgram p;
-  const isa::Access a = p.tensor("a", TensorRole::input, DType::i64, 1, 4), b = p.tensor("b", TensorRole::input, DType::i64, 1, 4);
+  const isa::Access a = p.tensor("a", TensorRole::input, DType::i64, 1, 4),
+                    b = p.tensor("b", TensorRole::input, DType::i64, 1, 4);
   const isa::Access out = p.tensor("out", TensorRole::output, DType::i64, 1, 4);
   const isa::Access ta = p.tile(DType::i64, 1, 4), tb = p.tile(DType::i64, 1, 4);
   p.dma(ta, a);
@@ -96,7 +99,8 @@ isa::Program divide() {
 // Hours of work: only an interrupt ends it.
 isa::Program endless() {
   SmallProgram p;
-  const isa::Access a = p.tensor("a", TensorRole::input, DType::f32, 4, 8), out = p.tensor("out", TensorRole::output, DType::f32, 4, 8);
+  const isa::Access a = p.tensor("a", TensorRole::input, DType::f32, 4, 8),
+                    out = p.tensor("out", TensorRole::output, DType::f32, 4, 8);
   const isa::Access t = p.tile(DType::f32, 4, 8);
   p.dma(t, a);
   p.loop(4000000000u);
@@ -114,6 +118,7 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::string folder = argv[1];
   const bool ok = save(folder + "/add.tile", add(false)) && save(folder + "/add_in_place.tile", add(true)) &&
-                  save(folder + "/gather.tile", gather()) && save(folder + "/divide.tile", divide()) && save(folder + "/endless.tile", endless());
+                  save(folder + "/gather.tile", gather()) && save(folder + "/divide.tile", divide()) &&
+                  save(folder + "/endless.tile", endless());
   return ok ? 0 : 1;
 }

@@ -9,6 +9,9 @@
 
 #include <cstring>
 
+#ifdef NEURON_TEST_COMPILED
+#include "ops/compiled_execution.h"
+#endif
 #include "ops/lowering.h"
 
 namespace py = pybind11;
@@ -149,9 +152,19 @@ py::object infer_metas(const std::string& op, const py::list& arguments, const s
   return out;
 }
 
-// Lowered against `expected` [(dtype, shape, strides) or None], then evaluated: [(dtype, shape, bytes) or None].
+Result<std::vector<ir::Literal>> execute(const Described& d, const std::string& executor) {
+  if (executor == "evaluate") return ir::evaluate(d.graph, d.tensors, d.slots);
+#ifdef NEURON_TEST_COMPILED
+  return testing::execute_compiled(d.graph, d.tensors, d.slots, executor);
+#else
+  return invalid_argument("built without the compiler: no executor " + executor);
+#endif
+}
+
+// Lowered against `expected` [(dtype, shape, strides) or None], then executed ("evaluate", "interpreter" or "plan"):
+// [(dtype, shape, bytes) or None].
 py::list run(const std::string& op, const py::list& arguments, const py::object& expected, const std::string& default_dtype,
-             uint64_t seed, uint64_t offset) {
+             uint64_t seed, uint64_t offset, const std::string& executor) {
   Described d(arguments);
   const OpDef& def = definition(op);
   Call call = d.call(op, default_dtype);
@@ -183,7 +196,7 @@ py::list run(const std::string& op, const py::list& arguments, const py::object&
   }
   if (!d.builder.status().ok()) raise(d.builder.status());
   if (const Status s = ir::verify(d.graph); !s.ok()) raise(s);
-  const auto results = ir::evaluate(d.graph, d.tensors, d.slots);
+  const auto results = execute(d, executor);
   if (!results.ok()) raise(results.status());
   py::list out;
   size_t next = 0;
@@ -228,6 +241,6 @@ PYBIND11_MODULE(ops_testlib, m) {
   m.def("requirements", &requirements);
   m.def("infer", &infer_metas, py::arg("op"), py::arg("arguments"), py::arg("default_dtype") = "f32");
   m.def("run", &run, py::arg("op"), py::arg("arguments"), py::arg("expected") = py::none(), py::arg("default_dtype") = "f32",
-        py::arg("seed") = 0, py::arg("offset") = 0);
+        py::arg("seed") = 0, py::arg("offset") = 0, py::arg("executor") = "evaluate");
   m.def("graph_text", &graph_text, py::arg("op"), py::arg("arguments"), py::arg("default_dtype") = "f32");
 }

@@ -53,7 +53,8 @@ def test_ambient_default_dtype_is_part_of_the_signature() -> None:
 def test_kinds_of_numbers_decide_result_types() -> None:
     a = torch.tensor([1, 2]).to("neuron")
     assert (a + 1).dtype == torch.int64 and (a + 1.0).dtype == torch.float32 and (a * True).dtype == torch.int64
-    assert (a + torch.tensor(1.0, dtype=torch.float64)).dtype == torch.float32
+    assert (a + torch.tensor(1.0, dtype=torch.float64)).dtype == torch.float64
+    assert (a.float() + torch.tensor(1.0, dtype=torch.float64)).dtype == torch.float32
     assert (a + 1j).dtype == torch.complex64
 
 

@@ -72,3 +72,12 @@ def test_data_swap_keeps_old_views() -> None:
     view = t[:2]
     t.data = torch.zeros(4).to("neuron")
     assert view.cpu().sum() == 2 and t.cpu().sum() == 0
+
+
+def test_tied_weights_stay_tied_when_a_module_moves() -> None:
+    module = torch.nn.Module()
+    module.a, module.b = torch.nn.Linear(3, 3, bias=False), torch.nn.Linear(3, 3, bias=False)
+    module.b.weight = module.a.weight
+    for where in ("neuron", "cpu", "neuron"):
+        module.to(where)
+        assert module.a.weight is module.b.weight and module.a.weight.device.type == where

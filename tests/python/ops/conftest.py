@@ -11,6 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 def pytest_addoption(parser):
     group = parser.getgroup("ops")
     group.addoption("--all-samples", action="store_true", help="every op_db sample, dtype and layout (minutes), not a selection")
+    group.addoption("--executor", default="evaluate", choices=["evaluate", "interpreter", "plan"],
+                    help="what computes the lowered graphs: the IR evaluator, or compiled programs on the emulator")  # fmt: skip
     group.addoption("--ops-testlib", default=None, help="path of ops_testlib*.so; default: the newest under build*/")
 
 
@@ -25,6 +27,7 @@ def pytest_configure(config):
     import sys
 
     sys.modules["ops_testlib"] = module
+    module.executor = config.getoption("--executor")
 
 
 def pytest_terminal_summary(terminalreporter):

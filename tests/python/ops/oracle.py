@@ -231,7 +231,7 @@ def check_call(func, args, kwargs, results):
             if m[0] != r[0] or list(m[1]) != r[1] or significant_strides(m[1], m[2]) != significant_strides(r[1], r[2]):
                 raise AssertionError(f"{where}: result {i}: infer {m}, CPU {r}")
     try:
-        ours = lib.run(name, describe_call(func, args, kwargs, False), reference, default_dtype_name())
+        ours = lib.run(name, describe_call(func, args, kwargs, False), reference, default_dtype_name(), executor=lib.executor)
     except RuntimeError as error:
         if str(error).startswith("unsupported"):
             raise Unsupported(str(error)) from None

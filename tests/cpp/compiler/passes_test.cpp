@@ -1,0 +1,185 @@
+// One claim per pass: canonicalize, fuse, place_outputs, tile, plan memory, schedule.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "compiler/canonicalize.h"
+#include "compiler/compiler.h"
+#include "compiler/fuse.h"
+#include "compiler/loop_tiling.h"
+#include "compiler/plan_memory.h"
+#include "ir/builder.h"
+#include "isa/validator.h"
+
+namespace neuron::compiler {
+namespace {
+
+using ir::Op;
+using ir::Value;
+
+ir::Type f32(std::vector<int64_t> shape) { return {DType::f32, std::move(shape)}; }
+
+size_t lines(const std::string& text) { return static_cast<size_t>(std::count(text.begin(), text.end(), '\n')); }
+
+struct Maker {
+  ir::Graph graph;
+  ir::Builder b{graph};
+  int next = 0;
+  Value in(ir::Type t) {
+    auto strides = ir::contiguous_strides(t.shape);
+    return b.parameter(std::move(t), next++, std::move(strides));
+  }
+  void out(Value v, int32_t alias = -1) { b.output(v, ir::contiguous_strides(b.type(v).shape), alias); }
+  size_t regions(const Options& options = {}) { return lines(*describe_regions(graph, options)); }
+};
+
+TEST(Canonicalize, ChainsOfViewsAndConvertsFold) {
+  Maker m;
+  Value x = m.in(f32({4, 6}));
+  Value y = m.b.reshape(m.b.reshape(m.b.transpose(m.b.transpose(x, {1, 0}), {1, 0}), {24}), {4, 6});
+  m.out(m.b.unary(Op::negate, y));
+  canonicalize(m.graph, {});
+  EXPECT_EQ(m.graph.nodes.size(), 2u) << ir::print(m.graph);
+}
+
+TEST(Canonicalize, EqualNodesMergeAndConstantsFold) {
+  Maker m;
+  Value x = m.in(f32({8}));
+  Value c = m.b.binary(Op::add, m.b.splat(f32({8}), 1.0), m.b.splat(f32({8}), 2.0));
+  m.out(m.b.binary(Op::add, m.b.binary(Op::multiply, x, c), m.b.binary(Op::multiply, x, m.b.splat(f32({8}), 3.0))));
+  canonicalize(m.graph, {});
+  EXPECT_EQ(m.graph.nodes.size(), 4u) << ir::print(m.graph);  // x, 3, x*3, sum
+}
+
+TEST(Canonicalize, EmptyReductionsAreIdentities) {
+  Maker m;
+  m.out(m.b.reduce(ir::Reducer::maximum, m.in(f32({3, 0})), {1}));
+  canonicalize(m.graph, {});
+  EXPECT_EQ(m.graph.nodes.back().op, Op::constant);
+}
+
+TEST(Fuse, IndependentProducersOfOneSumAreOneRegion) {
+  Maker m;
+  Value a = m.in(f32({100})), b = m.in(f32({100})), c = m.in(f32({100})), d = m.in(f32({100}));
+  m.out(m.b.binary(Op::add, m.b.binary(Op::multiply, a, b), m.b.binary(Op::multiply, c, d)));
+  EXPECT_EQ(m.regions(), 1u);
+}
+
+TEST(Fuse, ValueNeededByTwoOutputsIsWrittenTwiceFromOneRegion) {
+  Maker m;
+  Value e = m.b.unary(Op::exponential, m.in(f32({100})));
+  m.out(e);
+  m.out(m.b.unary(Op::negate, e));
+  EXPECT_EQ(m.regions(), 1u);
+}
+
+TEST(Fuse, ReductionTakesItsProducersIn) {
+  Maker m;
+  Value a = m.in(f32({64, 300})), b = m.in(f32({64, 300}));
+  m.out(m.b.reduce(ir::Reducer::add, m.b.binary(Op::multiply, a, b), {0}));
+  EXPECT_EQ(m.regions(), 1u);
+}
+
+TEST(Fuse, EpilogueJoinsTheProduct) {
+  Maker m;
+  Value x = m.in(f32({64, 32})), w = m.in(f32({48, 32})), bias = m.in(f32({48}));
+  ir::DotAttrs d;
+  d.lhs_contract = {1};
+  d.rhs_contract = {0};
+  Value y = m.b.dot_general(x, m.b.transpose(w, {1, 0}), d);
+  m.out(m.b.unary(Op::gelu, m.b.binary(Op::add, y, m.b.broadcast_in_dim(bias, {64, 48}, {1}))));
+  EXPECT_EQ(m.regions(), 1u);
+}
+
+TEST(Fuse, CanBeSwitchedOff) {
+  Maker m;
+  Value e = m.b.unary(Op::exponential, m.in(f32({100})));
+  m.out(m.b.unary(Op::negate, e));
+  Options off;
+  off.disabled_passes = {"fuse"};
+  EXPECT_EQ(m.regions(), 1u);
+  EXPECT_EQ(m.regions(off), 2u);
+}
+
+TEST(Fuse, TenThousandNodesInALine) {
+  Maker m;
+  Value x = m.in(f32({256}));
+  for (int i = 0; i < 10000; ++i) x = m.b.unary(i % 2 ? Op::negate : Op::abs, x);
+  m.out(x);
+  auto program = compile(m.graph);
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  EXPECT_TRUE(isa::validate(*program).ok());
+}
+
+TEST(PlaceOutputs, InPlaceWhenOnlyTheSameElementIsRead) {
+  Maker m;
+  Value x = m.in(f32({40, 40})), y = m.in(f32({40, 40}));
+  m.out(m.b.binary(Op::add, x, y), 0);
+  EXPECT_EQ(m.regions(), 1u);
+}
+
+TEST(PlaceOutputs, TransposeOfTheOverwrittenInputGoesThroughScratch) {
+  Maker m;
+  Value x = m.in(f32({40, 40}));
+  m.out(m.b.binary(Op::add, x, m.b.transpose(x, {1, 0})), 0);
+  EXPECT_EQ(m.regions(), 2u);
+}
+
+TEST(Tile, PiecesCoverEveryElementOnce) {
+  for (int64_t extent : {1, 5, 128, 129, 1000, 4099})
+    for (int64_t chunk : {1, 3, 64})
+      for (bool partition : {false, true}) {
+        if (chunk > extent) continue;
+        std::vector<int> seen(static_cast<size_t>(extent), 0);
+        for (const DimPiece& p : pieces(extent, {partition, true, chunk}))
+          for (int64_t l = 0; l < p.loops; ++l)
+            for (int64_t q = 0; q < p.partitions; ++q)
+              for (int64_t i = 0; i < p.chunk; ++i) ++seen[static_cast<size_t>(p.start + l * p.loop_step + q * p.partition_step + i)];
+        EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; })) << extent << " " << chunk;
+      }
+}
+
+TEST(PlanMemory, ScratchOfDisjointLifetimesSharesBytes) {
+  Maker m;
+  Value x = m.in(f32({256, 256}));
+  ir::DotAttrs d;
+  d.lhs_contract = {1};
+  d.rhs_contract = {0};
+  for (int i = 0; i < 8; ++i) x = m.b.dot_general(x, x, d);
+  m.out(x);
+  auto program = compile(m.graph);
+  ASSERT_TRUE(program.ok());
+  for (const isa::Tensor& t : program->tensors)
+    if (t.role == isa::TensorRole::scratch) {
+      EXPECT_LE(t.bytes, 2u * 256 * 256 * 4);
+    }
+}
+
+TEST(Schedule, WaitsNeverAskForMoreThanIsSignalled) {
+  Maker m;
+  Value x = m.in(f32({1000, 300}));
+  Value s = m.b.reduce(ir::Reducer::add, x, {1});
+  m.out(m.b.binary(Op::divide, x, m.b.broadcast_in_dim(s, {1000, 300}, {0})));
+  auto program = compile(m.graph);
+  ASSERT_TRUE(program.ok());
+  EXPECT_TRUE(isa::validate(*program).ok()) << isa::validate(*program).message();
+  EXPECT_GT(program->semaphores, 0);
+}
+
+TEST(Errors, UnsupportedNamesOperationAndType) {
+  Maker m;
+  ir::Node node;
+  node.op = Op::custom_program;
+  node.operands = {m.in(f32({4}))};
+  node.types = {f32({4})};
+  node.attrs = ir::CustomProgramAttrs{};
+  m.graph.nodes.push_back(std::move(node));
+  m.out({1, 0});
+  auto program = compile(m.graph);
+  ASSERT_FALSE(program.ok());
+  EXPECT_EQ(program.status().code(), Code::unsupported);
+  EXPECT_NE(program.status().message().find("custom_program giving f32[4]"), std::string::npos) << program.status().message();
+}
+
+}  // namespace
+}  // namespace neuron::compiler
