@@ -6,7 +6,8 @@ namespace neuron::compiler {
 namespace {
 
 // A view over the dims of `shape`, aligned to the right of four; dimensions that broadcast get stride 0.
-AttentionTensor bind_tensor(Buffer buffer, DType dtype, const View& view, const std::vector<int64_t>& shape, size_t leading) {
+AttentionTensor bind_tensor(Buffer buffer, DType dtype, const View& view, const std::vector<int64_t>& shape,
+                            size_t leading) {
   AttentionTensor t;
   t.present = true;
   t.tensor = buffer.tensor;
@@ -54,7 +55,8 @@ class Binder {
       }
     }
     if (!attention_region_takes(context_.graph, node_)) {
-      return unsupported(std::string(name_of(node_.op)) + ": no region for " + ir::to_string(context_.graph.type(node_.operands[first_floating])));
+      return unsupported(std::string(name_of(node_.op)) + ": no region for " +
+                         ir::to_string(context_.graph.type(node_.operands[first_floating])));
     }
     return {};
   }
@@ -85,6 +87,7 @@ Status emit_attention_region(EmitContext& context, const Region& region) {
     if (attrs.has_keep) a.keep = binder.operand(last);
     a.out = binder.result(0);
     a.logsumexp = binder.result(1);
+    a.resident_bytes /= context.sbuf_divisor;
     return emit_attention(context.builder, a);
   }
   NEURON_RETURN_IF_ERROR(binder.check(1));

@@ -27,8 +27,8 @@ class Backward : AttentionTiles {
   struct KeyBlock {
     int64_t k0 = 0, keys = 0;
     TileId k_transposed = 0, v_transposed = 0, k_rows = 0;
-    TileId dk = 0, dv = 0;          // PSUM accumulators, one pitch per key tile
-    std::vector<uint8_t> touched;   // per key tile: some query has contributed (in program order)
+    TileId dk = 0, dv = 0;         // PSUM accumulators, one pitch per key tile
+    std::vector<uint8_t> touched;  // per key tile: some query has contributed (in program order)
   };
   struct QueryTile {
     Index q0;
@@ -54,7 +54,8 @@ class Backward : AttentionTiles {
   void store_keys(const KeyBlock& block, const AttentionTensor& destination, TileId accumulator, int64_t pitch,
                   int64_t columns, double scale);
   Access temporary(std::string_view name, DType dtype, int64_t rows, int64_t columns) {
-    return b_.dense(b_.tile(name, Space::sbuf, rows, columns * static_cast<int64_t>(size_of(dtype)), 2), dtype, rows, columns);
+    return b_.dense(b_.tile(name, Space::sbuf, rows, columns * static_cast<int64_t>(size_of(dtype)), 2), dtype, rows,
+                    columns);
   }
 
   const AttentionBackward& a_;
@@ -66,7 +67,8 @@ class Backward : AttentionTiles {
 int64_t Backward::block_keys() const {
   int64_t keys = kAttentionColumns;
   const auto psum = [&](int64_t n) {
-    return 2 * n * 4 + tiles_of(n) * (dk_pitch() + dv_pitch()) + psum_pitch(shape_.head_dim * 4) + 2 * kAttentionRows * element();
+    return 2 * n * 4 + tiles_of(n) * (dk_pitch() + dv_pitch()) + psum_pitch(shape_.head_dim * 4) +
+           2 * kAttentionRows * element();
   };
   while (keys > kAttentionRows && psum(keys) > kPsumBytes) keys /= 2;
   return keys;
@@ -108,14 +110,16 @@ Backward::KeyBlock Backward::load_block(int64_t k0, int64_t keys) {
   block.keys = keys;
   block.touched.assign(static_cast<size_t>(tiles_of(keys)), 0);
   const auto transposed = [&](std::string_view name, const AttentionTensor& t, int64_t columns) {
-    const TileId tile = b_.tile(name, Space::sbuf, std::min(columns, kAttentionRows), tiles_of(columns) * keys * element(), 2);
+    const TileId tile =
+        b_.tile(name, Space::sbuf, std::min(columns, kAttentionRows), tiles_of(columns) * keys * element(), 2);
     load_transposed(tile, t, k0, keys, columns);
     return tile;
   };
   block.k_transposed = transposed("k_transposed", a_.k, shape_.head_dim);
   block.v_transposed = transposed("v_transposed", a_.v, shape_.value_dim);
   if (a_.dq.present) {
-    block.k_rows = b_.tile("k", Space::sbuf, std::min(keys, kAttentionRows), tiles_of(keys) * shape_.head_dim * element(), 2);
+    block.k_rows =
+        b_.tile("k", Space::sbuf, std::min(keys, kAttentionRows), tiles_of(keys) * shape_.head_dim * element(), 2);
     load_row_tiles(block.k_rows, a_.k, k0, keys, shape_.head_dim);
   }
   const int64_t rows = std::min(keys, kAttentionRows);
@@ -132,8 +136,8 @@ void Backward::query_tiles(KeyBlock& block) {
     });
     return;
   }
-  // Query rows before the block see none of it; every other tile sees a number of keys of its own, in whole key tiles so that
-  // every accumulator row gets a first contribution (a zero from beyond the diagonal).
+  // Query rows before the block see none of it; every other tile sees a number of keys of its own, in whole key tiles so
+  // that every accumulator row gets a first contribution (a zero from beyond the diagonal).
   for (int64_t q0 = block.k0; q0 < shape_.queries; q0 += kAttentionRows) {
     const int64_t rows = std::min(kAttentionRows, shape_.queries - q0);
     query_tile(block, q0, rows, -1, std::min(block.keys, tiles_of(q0 + rows - block.k0) * kAttentionRows));
@@ -146,7 +150,8 @@ Backward::QueryTile Backward::load_queries(const Index& q0, int64_t rows, int le
   q.rows = rows;
   q.level = level;
   const auto transposed = [&](std::string_view name, const AttentionTensor& t, int64_t columns) {
-    const TileId tile = b_.tile(name, Space::sbuf, std::min(columns, kAttentionRows), tiles_of(columns) * rows * element(), 2);
+    const TileId tile =
+        b_.tile(name, Space::sbuf, std::min(columns, kAttentionRows), tiles_of(columns) * rows * element(), 2);
     load_transposed(tile, t, q0, rows, columns);
     return tile;
   };
@@ -207,8 +212,8 @@ void Backward::query_tile(KeyBlock& block, const Index& q0, int64_t rows, int le
     Access dropped = p;
     if (a_.keep.present) {
       dropped = temporary("dropped", dtype_, rows, visible);
-      b_.scalar_tensor_tensor(Engine::vector, DType::f32, dropped, p, AluOp::multiply, keep_scale, false, AluOp::multiply, keep,
-                              false);
+      b_.scalar_tensor_tensor(Engine::vector, DType::f32, dropped, p, AluOp::multiply, keep_scale, false, AluOp::multiply,
+                              keep, false);
     } else if (dtype_ != DType::f32) {
       dropped = temporary("rounded", dtype_, rows, visible);
       b_.tensor_copy(Engine::vector, DType::f32, dropped, p);
@@ -247,7 +252,8 @@ void Backward::accumulate(KeyBlock& block, TileId accumulator, int64_t pitch, co
 }
 
 void Backward::add_to_dq(const KeyBlock& block, const QueryTile& q, const Access& ds) {
-  const Access dq = b_.dense(b_.tile("dq", Space::psum, q.rows, psum_pitch(shape_.head_dim * 4)), DType::f32, q.rows, shape_.head_dim);
+  const Access dq =
+      b_.dense(b_.tile("dq", Space::psum, q.rows, psum_pitch(shape_.head_dim * 4)), DType::f32, q.rows, shape_.head_dim);
   multiply_turned(dq, ds, block.k_rows, 0);
   if (single_block_) {
     store_dq(q.q0, dq);

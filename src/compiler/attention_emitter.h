@@ -35,6 +35,9 @@ struct AttentionForward {
   ir::AttentionAttrs attrs;
   AttentionTensor q, k, v, mask, keep;
   AttentionTensor out, logsumexp;  // either may be absent
+  // SBUF per partition that k and v of one head may keep (twice: the next head's are loaded meanwhile); else they are loaded
+  // block by block for every query tile.
+  int64_t resident_bytes = 64 * 1024;
 };
 
 struct AttentionBackward {

@@ -28,7 +28,9 @@ Value batched_dot(Builder& b, Value x, int64_t cx, Value y, int64_t cy, DType re
 }
 
 // Per-row [B,H,Sq] spread over the keys.
-Value over_keys(Builder& b, Value row, const std::vector<int64_t>& shape) { return b.broadcast_in_dim(row, shape, {0, 1, 2}); }
+Value over_keys(Builder& b, Value row, const std::vector<int64_t>& shape) {
+  return b.broadcast_in_dim(row, shape, {0, 1, 2});
+}
 
 Value zeros_like(Builder& b, Value x) { return b.splat(b.type(x), 0.0); }
 
@@ -110,7 +112,8 @@ bool is_attention(const ir::Node& node) { return node.op == Op::attention || nod
 
 }  // namespace
 
-Result<ir::Graph> expand_attention(const ir::Graph& graph, const std::function<bool(const ir::Graph&, const ir::Node&)>& wanted) {
+Result<ir::Graph> expand_attention(const ir::Graph& graph,
+                                   const std::function<bool(const ir::Graph&, const ir::Node&)>& wanted) {
   bool any = false;
   for (const ir::Node& node : graph.nodes) any = any || (is_attention(node) && wanted(graph, node));
   if (!any) return graph;
@@ -128,7 +131,8 @@ Result<ir::Graph> expand_attention(const ir::Graph& graph, const std::function<b
     if (is_attention(node) && wanted(graph, node)) {
       const auto& attrs = std::get<ir::AttentionAttrs>(node.attrs);
       const size_t first = expanded.nodes.size();
-      map[i] = node.op == Op::attention ? expand_forward(builder, attrs, operands) : expand_backward(builder, attrs, operands);
+      map[i] =
+          node.op == Op::attention ? expand_forward(builder, attrs, operands) : expand_backward(builder, attrs, operands);
       NEURON_RETURN_IF_ERROR(builder.status());
       for (size_t j = first; j < expanded.nodes.size(); ++j) expanded.nodes[j].label = node.label;
       continue;
@@ -140,7 +144,8 @@ Result<ir::Graph> expand_attention(const ir::Graph& graph, const std::function<b
       map[i].push_back({static_cast<int32_t>(expanded.nodes.size()) - 1, static_cast<int32_t>(r)});
     }
   }
-  for (const ir::Output& output : graph.outputs) expanded.outputs.push_back({mapped(output.value), output.strides, output.alias});
+  for (const ir::Output& output : graph.outputs)
+    expanded.outputs.push_back({mapped(output.value), output.strides, output.alias});
   return expanded;
 }
 

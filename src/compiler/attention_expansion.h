@@ -10,6 +10,7 @@ namespace neuron::compiler {
 
 // The same graph with every attention and attention_backward node for which `wanted` says so replaced by its expansion.
 // Node indices change; parameters, outputs and labels keep their meaning. Without such nodes the graph is returned as it is.
-Result<ir::Graph> expand_attention(const ir::Graph& graph, const std::function<bool(const ir::Graph&, const ir::Node&)>& wanted);
+Result<ir::Graph> expand_attention(const ir::Graph& graph,
+                                   const std::function<bool(const ir::Graph&, const ir::Node&)>& wanted);
 
 }  // namespace neuron::compiler

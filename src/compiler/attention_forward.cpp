@@ -17,8 +17,6 @@ using isa::Space;
 
 // Keys per block of scores: half of PSUM with two buffers.
 constexpr int64_t kScoreColumns = 1024;
-// SBUF per partition that k and v of one head may keep.
-constexpr int64_t kResidentBytes = 96 * 1024;
 
 class Forward : AttentionTiles {
  public:
@@ -57,7 +55,7 @@ class Forward : AttentionTiles {
 void Forward::emit() {
   if (attrs_.causal) prepare_diagonal();
   const int64_t bytes_per_key_tile = tiles_of(shape_.head_dim) * kAttentionRows * element() + shape_.value_dim * element();
-  const bool fits = tiles_of(shape_.keys) * bytes_per_key_tile <= kResidentBytes;
+  const bool fits = tiles_of(shape_.keys) * bytes_per_key_tile <= a_.resident_bytes;
   for_each_head([&] {
     resident_.reset();
     if (fits) resident_ = load_keys(0, shape_.keys);
@@ -110,9 +108,9 @@ void Forward::query_tile(const Index& q0, int64_t rows, int64_t visible_keys) {
 }
 
 Forward::Running Forward::start_running(int64_t rows) {
-  Running running{scalar_access(row_scalar("running_max", 1), rows), scalar_access(row_scalar("running_sum", 1), rows),
-                  b_.dense(b_.tile("running_values", Space::sbuf, rows, shape_.value_dim * 4), DType::f32, rows,
-                           shape_.value_dim)};
+  Running running{
+      scalar_access(row_scalar("running_max", 1), rows), scalar_access(row_scalar("running_sum", 1), rows),
+      b_.dense(b_.tile("running_values", Space::sbuf, rows, shape_.value_dim * 4), DType::f32, rows, shape_.value_dim)};
   b_.memset(Engine::vector, DType::f32, running.negative_max, ProgramBuilder::immediate(-clamp() * exp_scale()));
   b_.memset(Engine::vector, DType::f32, running.sum, ProgramBuilder::immediate(0.0));
   b_.memset(Engine::vector, DType::f32, running.values, ProgramBuilder::immediate(0.0));
@@ -123,7 +121,8 @@ Forward::Statistics Forward::score_block(TileId q, const ScoreBlock& block, cons
                                          const std::optional<Running>& running) {
   const KeysAndValues kv = resident_ ? *resident_ : load_keys(block.k0, block.columns);
   const int64_t rows = block.rows;
-  const Access raw = b_.dense(b_.tile("scores", Space::psum, rows, psum_pitch(block.columns * 4), 2), DType::f32, rows, block.columns);
+  const Access raw =
+      b_.dense(b_.tile("scores", Space::psum, rows, psum_pitch(block.columns * 4), 2), DType::f32, rows, block.columns);
   product(raw, q, rows, kv.k, resident_ ? block.k0 : Index(0), kv.pitch, block.columns, shape_.head_dim);
   const Scores scores = masked(raw, block, a_.mask);
 
@@ -147,8 +146,8 @@ Forward::Statistics Forward::score_block(TileId q, const ScoreBlock& block, cons
                   ProgramBuilder::scalar(s.negative_max));
     b_.tensor_copy(Engine::vector, DType::f32, running->negative_max, s.negative_max);
   }
-  const Access p = b_.dense(b_.tile("probabilities", Space::sbuf, rows, block.columns * element(), 2), dtype_, rows,
-                            block.columns);
+  const Access p =
+      b_.dense(b_.tile("probabilities", Space::sbuf, rows, block.columns * element(), 2), dtype_, rows, block.columns);
   s.sum = scalar_access(row_scalar("sum"), rows);
   b_.activation(Engine::scalar, DType::f32, ActFn::exp, p, scores.access, ProgramBuilder::immediate(scores.scale),
                 ProgramBuilder::scalar(s.negative_max))
@@ -158,7 +157,8 @@ Forward::Statistics Forward::score_block(TileId q, const ScoreBlock& block, cons
     load_rows(keep, a_.keep, block.q0, block.k0);
     b_.tensor_tensor(Engine::vector, DType::f32, AluOp::multiply, p, p, keep);
   }
-  s.values = b_.dense(b_.tile("values", Space::psum, rows, psum_pitch(shape_.value_dim * 4), 2), DType::f32, rows, shape_.value_dim);
+  s.values = b_.dense(b_.tile("values", Space::psum, rows, psum_pitch(shape_.value_dim * 4), 2), DType::f32, rows,
+                      shape_.value_dim);
   multiply_turned(s.values, p, kv.v, resident_ ? first_tile : Index(0));
   if (running) {
     const auto by_shrink = ProgramBuilder::scalar(shrink);
@@ -185,8 +185,8 @@ void Forward::finish_tile(const Index& q0, int64_t rows, const Statistics& s) {
     reciprocal.dst = inverse;
     reciprocal.src0 = sum;
     b_.add(reciprocal);
-    const Access out = b_.dense(b_.tile("out", Space::sbuf, rows, shape_.value_dim * element(), 2), dtype_, rows,
-                                shape_.value_dim);
+    const Access out =
+        b_.dense(b_.tile("out", Space::sbuf, rows, shape_.value_dim * element(), 2), dtype_, rows, shape_.value_dim);
     const auto by_inverse = ProgramBuilder::scalar(inverse);
     if (a_.keep.present) {
       b_.tensor_scalar(Engine::vector, DType::f32, out, s.values, AluOp::multiply, by_inverse, false, AluOp::multiply,

@@ -69,7 +69,8 @@ void AttentionTiles::store_rows(const AttentionTensor& t, const Index& row, cons
   b_.dma_store(rows_in_hbm(t, row, src.partitions, 0, static_cast<int64_t>(src.elements_per_partition())), src);
 }
 
-void AttentionTiles::load_row_tiles(TileId tile, const AttentionTensor& t, const Index& first, int64_t rows, int64_t columns) {
+void AttentionTiles::load_row_tiles(TileId tile, const AttentionTensor& t, const Index& first, int64_t rows,
+                                    int64_t columns) {
   const int64_t full = rows / kAttentionRows, tail = rows % kAttentionRows;
   const int64_t pitch = columns * element();
   if (full > 0) {
@@ -83,7 +84,8 @@ void AttentionTiles::load_row_tiles(TileId tile, const AttentionTensor& t, const
   if (tail > 0) load_rows(b_.dense(tile, dtype_, tail, columns, full * pitch), t, first + Index(full * kAttentionRows));
 }
 
-void AttentionTiles::load_transposed(TileId tile, const AttentionTensor& t, const Index& first, int64_t rows, int64_t columns) {
+void AttentionTiles::load_transposed(TileId tile, const AttentionTensor& t, const Index& first, int64_t rows,
+                                     int64_t columns) {
   const int64_t e = bytes_of(t);
   const bool turned = std::abs(t.strides[3]) < std::abs(t.strides[2]) && rows > 1;
   for (int64_t c = 0; c < columns; c += kAttentionRows) {
@@ -145,7 +147,8 @@ AttentionTiles::Scores AttentionTiles::masked(const Access& raw, const ScoreBloc
   }
   if (block.diagonal >= 0) {
     const Access cut = columns_of(scores.access, block.diagonal, block.diagonal_columns);
-    b_.select(Engine::vector, DType::f32, cut, b_.dense(diagonal_, DType::boolean, block.rows, block.diagonal_columns), cut, {})
+    b_.select(Engine::vector, DType::f32, cut, b_.dense(diagonal_, DType::boolean, block.rows, block.diagonal_columns), cut,
+              {})
         .scalar1 = minus_infinity;
   }
   return scores;

@@ -19,8 +19,8 @@ class AttentionTiles {
 
  protected:
   using TileId = uint32_t;
-  // Queries q0 .. q0 + rows - 1 against keys k0 .. k0 + columns - 1 of the current batch and head. Where the diagonal passes,
-  // k_diagonal is the first column that it cuts off partly (its place in the block), else -1.
+  // Queries q0 .. q0 + rows - 1 against keys k0 .. k0 + columns - 1 of the current batch and head. Where the diagonal
+  // passes, k_diagonal is the first column that it cuts off partly (its place in the block), else -1.
   struct ScoreBlock {
     Index q0, k0;
     int64_t rows = 0, columns = 0;
@@ -41,7 +41,8 @@ class AttentionTiles {
   void prepare_diagonal();
 
   // HBM [rows, columns] of `t` from (row, column), rows on partitions.
-  isa::Access rows_in_hbm(const AttentionTensor& t, const Index& row, int64_t rows, const Index& column, int64_t columns) const;
+  isa::Access rows_in_hbm(const AttentionTensor& t, const Index& row, int64_t rows, const Index& column,
+                          int64_t columns) const;
   void load_rows(const isa::Access& dst, const AttentionTensor& t, const Index& row, const Index& column = 0);
   void store_rows(const AttentionTensor& t, const Index& row, const isa::Access& src);
   // tile [128, row tiles, columns] <- rows first .. first + rows - 1, 128 rows per row tile.
@@ -49,8 +50,8 @@ class AttentionTiles {
   // tile [128, tiles of columns, rows] <- the same transposed: columns (head dimension) on partitions.
   void load_transposed(TileId tile, const AttentionTensor& t, const Index& first, int64_t rows, int64_t columns);
 
-  // dst [rows, columns] = sum over the head dimension `dim`: left [dim, rows] (stationary), right [dim, right_pitch] from column
-  // `first` (moving); both as load_transposed leaves them.
+  // dst [rows, columns] = sum over the head dimension `dim`: left [dim, rows] (stationary), right [dim, right_pitch] from
+  // column `first` (moving); both as load_transposed leaves them.
   void product(const isa::Access& dst, TileId left, int64_t rows, TileId right, const Index& first, int64_t right_pitch,
                int64_t columns, int64_t dim);
   // Scores with scale, mask and diagonal. `raw` is the PSUM block that product() filled.

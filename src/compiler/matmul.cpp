@@ -33,8 +33,10 @@ class SpaceBuilder {
     for (size_t i = 0; i < attrs_.lhs_batch.size(); ++i) {
       NEURON_RETURN_IF_ERROR(result_dim(DimRole::batch, attrs_.lhs_batch[i], attrs_.rhs_batch[i]));
     }
-    for (int64_t d : free_dims(lhs_, attrs_.lhs_batch, attrs_.lhs_contract)) NEURON_RETURN_IF_ERROR(result_dim(DimRole::m, d, -1));
-    for (int64_t d : free_dims(rhs_, attrs_.rhs_batch, attrs_.rhs_contract)) NEURON_RETURN_IF_ERROR(result_dim(DimRole::n, -1, d));
+    for (int64_t d : free_dims(lhs_, attrs_.lhs_batch, attrs_.lhs_contract))
+      NEURON_RETURN_IF_ERROR(result_dim(DimRole::m, d, -1));
+    for (int64_t d : free_dims(rhs_, attrs_.rhs_batch, attrs_.rhs_contract))
+      NEURON_RETURN_IF_ERROR(result_dim(DimRole::n, -1, d));
     for (size_t i = 0; i < attrs_.lhs_contract.size(); ++i) {
       MatmulDim dim = new_dim(DimRole::k, lhs_.shape[attrs_.lhs_contract[i]]);
       dim.strides[kLhs] = lhs_.view.strides[attrs_.lhs_contract[i]];

@@ -17,7 +17,8 @@ int64_t stride_of(const MatmulSpace& space, int d, int access) { return d < 0 ? 
 int64_t size_of_dim(const MatmulSpace& space, int d) { return d < 0 ? 1 : space.dims[d].size; }
 
 // Byte offset of a block's first element.
-Index block_offset(const MatmulSpace& space, const MatmulBlock& block, const Index& offset_bytes, int access, int64_t element) {
+Index block_offset(const MatmulSpace& space, const MatmulBlock& block, const Index& offset_bytes, int access,
+                   int64_t element) {
   Index offset = offset_bytes;
   for (size_t d = 0; d < space.dims.size(); ++d) {
     offset = offset + block.position[d] * (space.dims[d].strides[access] * element);
@@ -43,9 +44,9 @@ class Emitter {
  private:
   // A run of k indices that is resident at a time.
   struct KBlock {
-    Index start;        // position along the k index
-    int64_t size = 0;   // elements
-    bool first = true;  // in program order: its first multiply starts the accumulation
+    Index start;         // position along the k index
+    int64_t size = 0;    // elements
+    bool first = true;   // in program order: its first multiply starts the accumulation
     uint8_t levels = 0;  // open contraction loops outside the block, a bit each
     int64_t tiles() const { return (size + kTileK - 1) / kTileK; }
   };
@@ -250,8 +251,8 @@ void Emitter::load_moving_tiles(const KBlock& block, const Index& first_tile) {
                         make_dim(cols_, stride_of(space_, col_dim_, operand.access) * source)};
     const Dim to[] = {make_dim(full, moving_row_bytes()), make_dim(cols_, element)};
     b_.dma_load(b_.on_chip(moving_tile_, operand.tile_dtype, kTileK, to, first_tile * moving_row_bytes()),
-                b_.hbm(operand.tensor, operand.dtype, block_offset(space_, where, operand.offset_bytes, operand.access, source),
-                       kTileK, k_stride, from));
+                b_.hbm(operand.tensor, operand.dtype,
+                       block_offset(space_, where, operand.offset_bytes, operand.access, source), kTileK, k_stride, from));
   }
   const auto one_tile = [&](const TileIndex& k, const Index& tile) {
     set_position(axes_.k, k.start);
@@ -268,7 +269,8 @@ void Emitter::load_moving_tiles(const KBlock& block, const Index& first_tile) {
       one_tile({block.start + Index::of_loop(level, kTileK), kTileK}, first_tile + Index::of_loop(level));
     });
   }
-  if (block.size % kTileK != 0) one_tile({block.start + Index(full * kTileK), block.size % kTileK}, first_tile + Index(full));
+  if (block.size % kTileK != 0)
+    one_tile({block.start + Index(full * kTileK), block.size % kTileK}, first_tile + Index(full));
 }
 
 void Emitter::multiply(const KBlock& block, int64_t rows, const Accumulator& accumulator) {
@@ -307,8 +309,8 @@ void Emitter::multiply_k_tile(const TileIndex& k, const Index& moving_tile, int6
     emit_block_load(b_, space_, where, operand.tensor, operand.dtype, operand.offset_bytes, operand.access, stationary);
   }
   b_.nc_matmul(accumulator_access(rows, accumulator), stationary,
-               b_.dense(moving_tile_, moving_->tile_dtype, k.count, cols_, moving_tile * moving_row_bytes()), problem_.compute,
-               accumulate, levels);
+               b_.dense(moving_tile_, moving_->tile_dtype, k.count, cols_, moving_tile * moving_row_bytes()),
+               problem_.compute, accumulate, levels);
 }
 
 void Emitter::finish(int64_t rows, const Accumulator& accumulator) {
@@ -334,8 +336,8 @@ isa::Access block_access(const ProgramBuilder& builder, const MatmulSpace& space
                      stride_of(space, block.partition_dim, access) * element, free);
 }
 
-void emit_block_load(ProgramBuilder& builder, const MatmulSpace& space, const MatmulBlock& block, uint32_t tensor, DType dtype,
-                     const Index& offset_bytes, int access, const isa::Access& dst) {
+void emit_block_load(ProgramBuilder& builder, const MatmulSpace& space, const MatmulBlock& block, uint32_t tensor,
+                     DType dtype, const Index& offset_bytes, int access, const isa::Access& dst) {
   const isa::Access src = block_access(builder, space, block, tensor, dtype, offset_bytes, access);
   const bool single = block.free == 1 || block.partitions == 1;
   if (single || !loads_transposed(space, block.partition_dim, block.free_dim, access)) {
@@ -352,9 +354,9 @@ void emit_block_load(ProgramBuilder& builder, const MatmulSpace& space, const Ma
     return;
   }
   // The DMA turns or converts, not both: the conversion is left to an engine.
-  const isa::Access raw = builder.dense(builder.tile("unconverted", isa::Space::sbuf, block.partitions,
-                                                     block.free * bytes_of(dtype), 2),
-                                        dtype, block.partitions, block.free);
+  const isa::Access raw =
+      builder.dense(builder.tile("unconverted", isa::Space::sbuf, block.partitions, block.free * bytes_of(dtype), 2), dtype,
+                    block.partitions, block.free);
   builder.dma_transpose(raw, turned_src);
   const isa::Access* operands[] = {&dst, &raw};
   builder.tensor_copy(builder.choose_engine(isa::Opcode::tensor_copy, isa::compute_type_for(dst.dtype), operands),

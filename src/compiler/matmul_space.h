@@ -21,8 +21,8 @@ struct MatmulDim {
   std::vector<int64_t> strides;
 };
 
-// Positions in MatmulDim::strides of the accesses that decide roles; further accesses (prologue and epilogue operands, second
-// outputs) follow in the region's order.
+// Positions in MatmulDim::strides of the accesses that decide roles; further accesses (prologue and epilogue operands,
+// second outputs) follow in the region's order.
 inline constexpr int kLhs = 0;
 inline constexpr int kRhs = 1;
 inline constexpr int kOut = 2;
@@ -41,8 +41,7 @@ struct MatmulSpace {
 // An index of size 0 stays (the caller handles empty results).
 void collapse(MatmulSpace& space);
 
-// The roles of m and n (and of left and right) exchanged: out^T = rhs^T lhs^T. Accesses keep their positions.
-// After a swap kLhs is still the access named lhs; `swapped` in the plan says which is stationary.
+// Which index of each role is cut into tiles, and which become loops.
 struct MatmulAxes {
   int m = -1, n = -1, k = -1;  // tile indices (positions in dims), -1 = the role has no index (size 1)
   std::vector<int> outer;      // batch and other m, n: affine loops, outermost first

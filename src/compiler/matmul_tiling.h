@@ -1,5 +1,6 @@
-// Sizes of the matmul loop nest: which operand is stationary, how wide a column block is, how much of the contraction stays in
-// SBUF and how many row tiles accumulate in PSUM at the same time. Arithmetic on sizes only; one small decision per function.
+// Sizes of the matmul loop nest: which operand is stationary, how wide a column block is, how much of the contraction stays
+// in SBUF and how many row tiles accumulate in PSUM at the same time. Arithmetic on sizes only; one small decision per
+// function.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,9 @@
 namespace neuron::compiler {
 
 // TensorE's limits per instruction.
-inline constexpr int64_t kTileK = 128;      // contraction: partitions of both operands
-inline constexpr int64_t kTileRows = 128;   // columns of the stationary operand = rows of the result
-inline constexpr int64_t kTileCols = 512;   // columns of the moving operand = columns of the result
+inline constexpr int64_t kTileK = 128;            // contraction: partitions of both operands
+inline constexpr int64_t kTileRows = 128;         // columns of the stationary operand = rows of the result
+inline constexpr int64_t kTileCols = 512;         // columns of the moving operand = columns of the result
 inline constexpr int64_t kPsumBytes = 16 * 1024;  // per partition
 inline constexpr int64_t kPsumBankBytes = 2 * 1024;
 

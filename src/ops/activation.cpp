@@ -52,12 +52,10 @@ Val softplus(const Val& x, const Val& beta, const Val& threshold) {
 }
 
 void register_gelu_silu(Registry& registry) {
-  NEURON_OP("aten::gelu", promotes(floating_rule), result(pointwise), [](Lowering& l) {
-    return unary(l.text("approximate") == "tanh" ? Op::gelu_tanh : Op::gelu, l.arg("self"));
-  });
-  NEURON_OP("aten::gelu_backward", promotes(floating_rule, {"grad_output", "self"}), result(pointwise), [](Lowering& l) {
-    return gelu_backward(l.arg("grad_output"), l.arg("self"), l.text("approximate") == "tanh");
-  });
+  NEURON_OP("aten::gelu", promotes(floating_rule), result(pointwise),
+            [](Lowering& l) { return unary(l.text("approximate") == "tanh" ? Op::gelu_tanh : Op::gelu, l.arg("self")); });
+  NEURON_OP("aten::gelu_backward", promotes(floating_rule, {"grad_output", "self"}), result(pointwise),
+            [](Lowering& l) { return gelu_backward(l.arg("grad_output"), l.arg("self"), l.text("approximate") == "tanh"); });
   NEURON_OP("aten::silu", promotes(float_or_complex_rule), result(pointwise),
             [](Lowering& l) { return unary(Op::silu, l.arg("self")); });
   NEURON_OP("aten::silu_backward", promotes(float_or_complex_rule, {"grad_output", "self"}), result(pointwise),
@@ -136,9 +134,8 @@ void register_relu_family(Registry& registry) {
 }
 
 void register_hard_family(Registry& registry) {
-  NEURON_OP("aten::hardtanh", promotes(ordered_no_bool, {"self"}), result(pointwise), [](Lowering& l) {
-    return minimum(maximum(l.arg("self"), l.scalar("min_val")), l.scalar("max_val"));
-  });
+  NEURON_OP("aten::hardtanh", promotes(ordered_no_bool, {"self"}), result(pointwise),
+            [](Lowering& l) { return minimum(maximum(l.arg("self"), l.scalar("min_val")), l.scalar("max_val")); });
   NEURON_OP("aten::hardtanh_backward", promotes(floating_rule, {"grad_output", "self"}), result(pointwise), [](Lowering& l) {
     const Val x = l.arg("self"), grad = l.arg("grad_output");
     return where(le(x, l.scalar("min_val")) | ge(x, l.scalar("max_val")), like(grad, 0), grad);
@@ -154,10 +151,11 @@ void register_hard_family(Registry& registry) {
     const Val x = l.arg("self");
     return x * clamp(x + 3, 0, 6) / 6;
   });
-  NEURON_OP("aten::hardswish_backward", promotes(floating_rule, {"grad_output", "self"}), result(pointwise), [](Lowering& l) {
-    const Val x = l.arg("self"), grad = l.arg("grad_output");
-    return where(le(x, -3), like(grad, 0), where(lt(x, 3), grad * (x / 3 + 0.5), grad));
-  });
+  NEURON_OP("aten::hardswish_backward", promotes(floating_rule, {"grad_output", "self"}), result(pointwise),
+            [](Lowering& l) {
+              const Val x = l.arg("self"), grad = l.arg("grad_output");
+              return where(le(x, -3), like(grad, 0), where(lt(x, 3), grad * (x / 3 + 0.5), grad));
+            });
   NEURON_OP("aten::hardshrink", promotes(floating_rule, {"self"}), result(pointwise), [](Lowering& l) {
     const Val x = l.arg("self"), lambda = l.scalar("lambd");
     return where(ge(x, -lambda) & le(x, lambda), like(x, 0), x);

@@ -6,7 +6,8 @@
 // Data-dependent results come as pairs of operators of our own: a count, and a fill that takes the capacity of its result
 // (at least the count; the rest is zero):
 //   neuron::nonzero_count(self) -> i64[]              neuron::nonzero_fill(self, capacity) -> i64[capacity, self.dim()]
-//   neuron::masked_select_count(self, mask) -> i64[]  neuron::masked_select_fill(self, mask, capacity) -> self.dtype[capacity]
+//   neuron::masked_select_count(self, mask) -> i64[]  neuron::masked_select_fill(self, mask, capacity) ->
+//   self.dtype[capacity]
 #include <algorithm>
 
 #include "ops/indexing.h"
@@ -100,7 +101,8 @@ std::optional<Metas> index_result(const Lowering& l) {
   const size_t after = shape.size() - plan->front - plan->index_shape.size();
   for (const auto& t : indices) {
     if (!t) continue;
-    Operand o{Shape(plan->index_shape.size() - t->meta.shape.size(), 1), Shape(plan->index_shape.size() - t->meta.shape.size(), 0)};
+    Operand o{Shape(plan->index_shape.size() - t->meta.shape.size(), 1),
+              Shape(plan->index_shape.size() - t->meta.shape.size(), 0)};
     o.shape.insert(o.shape.end(), t->meta.shape.begin(), t->meta.shape.end());
     o.strides.insert(o.strides.end(), t->meta.strides.begin(), t->meta.strides.end());
     for (size_t d = 0; d < o.shape.size(); ++d) {  // expanded to the common shape
@@ -230,7 +232,8 @@ void register_advanced_indexing(Registry& registry) {
   for (const char* name : {"aten::index_put", "aten::_unsafe_index_put"}) {
     NEURON_OP(name, no_promotion(), result(index_put_result), index_put);
   }
-  const auto count_result = ResultRule([](const Lowering&) { return std::optional<Metas>(one(contiguous_meta(DType::i64, {}))); });
+  const auto count_result =
+      ResultRule([](const Lowering&) { return std::optional<Metas>(one(contiguous_meta(DType::i64, {}))); });
   NEURON_OP("neuron::nonzero_count", no_promotion(), count_result,
             [](Lowering& l) { return count_true(to_bool(l.raw("self"))); });
   NEURON_OP("neuron::nonzero_fill", no_promotion(), result(ResultRule([](const Lowering& l) {
@@ -255,7 +258,8 @@ void register_advanced_indexing(Registry& registry) {
               return compact(flatten(broadcast_to(x, *shape)), flatten(broadcast_to(to_bool(mask), *shape)), capacity);
             });
   NEURON_OP("aten::masked_scatter", no_promotion(), result(ResultRule([](const Lowering& l) -> std::optional<Metas> {
-              if (l.meta("mask").dtype != DType::boolean || l.meta("source").dtype != l.meta("self").dtype) return std::nullopt;
+              if (l.meta("mask").dtype != DType::boolean || l.meta("source").dtype != l.meta("self").dtype)
+                return std::nullopt;
               return l.meta("mask").shape == l.meta("self").shape ? contiguous_like()(l) : std::nullopt;
             })),
             masked_scatter);

@@ -14,7 +14,9 @@ using ir::Op;
 std::optional<DTypes> without(DType refused, std::optional<DTypes> types) {
   return types && types->common == refused ? std::nullopt : types;
 }
-std::optional<DTypes> no_bool(const Lowering& l, const Names& names) { return without(DType::boolean, default_rule(l, names)); }
+std::optional<DTypes> no_bool(const Lowering& l, const Names& names) {
+  return without(DType::boolean, default_rule(l, names));
+}
 std::optional<DTypes> ordered_rule(const Lowering& l, const Names& names) {  // no complex
   const auto types = default_rule(l, names);
   return types && is_complex(types->common) ? std::nullopt : types;
@@ -140,9 +142,9 @@ void register_power(Registry& registry) {
   const Names operands{"self", "exponent"};
   NEURON_OP("aten::pow.Tensor_Tensor", promotes(no_bool, operands), result(pointwise),
             [](Lowering& l) { return pow(l.arg("self"), l.arg("exponent")); });
-  NEURON_OP("aten::pow.Tensor_Scalar", promotes(default_rule, operands), result(power_result),
-            [](Lowering& l) { return power_of(l, l.arg("self")); })
-      .value_classes("exponent", {0, 1, 2, 3, 0.5, -0.5, -1, -2});
+  NEURON_OP("aten::pow.Tensor_Scalar", promotes(default_rule, operands), result(power_result), [](Lowering& l) {
+    return power_of(l, l.arg("self"));
+  }).value_classes("exponent", {0, 1, 2, 3, 0.5, -0.5, -1, -2});
   NEURON_OP("aten::pow.Scalar", promotes(no_bool, operands), result(contiguous_like("exponent")),
             [](Lowering& l) { return pow(l.arg("self"), l.arg("exponent")); });
 }
@@ -154,9 +156,9 @@ void register_functions(Registry& registry) {
     Rule rule;
   };
   static constexpr Function kFunctions[] = {
-      {"maximum", Op::maximum, ordered_rule},     {"minimum", Op::minimum, ordered_rule},
-      {"atan2", Op::atan2, real_float_rule},      {"copysign.Tensor", Op::copysign, real_float_rule},
-      {"hypot", Op::hypot, floating_rule},        {"gcd", Op::gcd, integer_rule},
+      {"maximum", Op::maximum, ordered_rule}, {"minimum", Op::minimum, ordered_rule},
+      {"atan2", Op::atan2, real_float_rule},  {"copysign.Tensor", Op::copysign, real_float_rule},
+      {"hypot", Op::hypot, floating_rule},    {"gcd", Op::gcd, integer_rule},
   };
   const Names operands{"self", "other"};
   for (const Function& f : kFunctions) {

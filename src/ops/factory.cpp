@@ -14,10 +14,14 @@ using Kind = ScalarArg::Kind;
 DType number_dtype(const Lowering& l, const char* name) {
   const ScalarArg* s = l.scalar_argument(name);
   switch (s ? s->kind : Kind::floating) {
-    case Kind::boolean: return DType::boolean;
-    case Kind::integer: return DType::i64;
-    case Kind::complex: return to_complex(l.ambient().default_dtype);
-    default: return l.ambient().default_dtype;
+    case Kind::boolean:
+      return DType::boolean;
+    case Kind::integer:
+      return DType::i64;
+    case Kind::complex:
+      return to_complex(l.ambient().default_dtype);
+    default:
+      return l.ambient().default_dtype;
   }
 }
 
@@ -47,12 +51,10 @@ Val spread(Lowering& l, const char* number, DType dtype, const Shape& shape) {
 }
 
 void register_full(Registry& registry) {
-  const auto sized = ResultRule([](const Lowering& l) {
-    return fresh(l, l.dtype("dtype").value_or(l.ambient().default_dtype), size_argument(l));
-  });
-  const auto new_sized = ResultRule([](const Lowering& l) {
-    return fresh(l, l.dtype("dtype").value_or(l.meta("self").dtype), size_argument(l));
-  });
+  const auto sized = ResultRule(
+      [](const Lowering& l) { return fresh(l, l.dtype("dtype").value_or(l.ambient().default_dtype), size_argument(l)); });
+  const auto new_sized = ResultRule(
+      [](const Lowering& l) { return fresh(l, l.dtype("dtype").value_or(l.meta("self").dtype), size_argument(l)); });
   struct Constant {
     const char* name;
     double value;
@@ -151,7 +153,9 @@ Val arange(Lowering& l) {
   const auto length = expected ? std::optional<int64_t>(expected->shape[0]) : arange_length(l);
   if (!length) return l.unsupported("a range whose length is not known");
   // CPU accumulates integers in i64, floats in f64 and half types in f32.
-  const DType math = is_integral(dtype) ? DType::i64 : opmath(dtype) == DType::f32 && dtype != DType::f32 ? DType::f32 : DType::f64;
+  const DType math = is_integral(dtype)                                   ? DType::i64
+                     : opmath(dtype) == DType::f32 && dtype != DType::f32 ? DType::f32
+                                                                          : DType::f64;
   Val x = iota(l.builder(), math, {*length}, 0);
   if (l.has("step")) x = x * l.scalar("step", math);
   if (l.has("start")) x = x + l.scalar("start", math);

@@ -32,7 +32,8 @@ std::optional<Metas> scatter_result(const Lowering& l) {
   const TensorArg* src = l.tensor("src");
   const bool empty = element_count(index.shape) == 0;
   if (src && src->meta.dtype != x.dtype) return std::nullopt;
-  if (!index_dtype(l, "index") || (!empty && std::max<size_t>(x.shape.size(), 1) != std::max<size_t>(index.shape.size(), 1))) {
+  if (!index_dtype(l, "index") ||
+      (!empty && std::max<size_t>(x.shape.size(), 1) != std::max<size_t>(index.shape.size(), 1))) {
     return std::nullopt;
   }
   const int64_t dim = l.dim("dim", static_cast<int64_t>(x.shape.size()));
@@ -113,7 +114,8 @@ void register_element_indexing(Registry& registry) {
       return combine ? scatter(l, *combine) : l.unsupported("reduce='" + l.text("reduce") + "'");
     });
   }
-  NEURON_OP("aten::scatter_add", no_promotion(), result(scatter_result), [](Lowering& l) { return scatter(l, Reducer::add); });
+  NEURON_OP("aten::scatter_add", no_promotion(), result(scatter_result),
+            [](Lowering& l) { return scatter(l, Reducer::add); });
   NEURON_OP("aten::scatter_reduce.two", no_promotion(), result(scatter_result), scatter_reduce);
 }
 
@@ -137,7 +139,8 @@ std::optional<Metas> index_update_result(const Lowering& l) {
   return source ? contiguous_like()(l) : like_input()(l);
 }
 
-Val index_update(Lowering& l, Reducer combine, const std::function<Val(const Val& x, const Val& index, int64_t dim)>& source) {
+Val index_update(Lowering& l, Reducer combine,
+                 const std::function<Val(const Val& x, const Val& index, int64_t dim)>& source) {
   const Val self = l.raw("self"), x = at_least_1d(self), index = at_least_1d(l.raw("index"));
   const int64_t dim = dim_of(l, x);
   if (index.elements() == 0 || x.elements() == 0) return self;

@@ -1,5 +1,5 @@
-// Gathers and scatters as PyTorch's operators need them, over ir::gather and ir::scatter. Index tensors are i64 or i32; bounds
-// are checked when the program runs.
+// Gathers and scatters as PyTorch's operators need them, over ir::gather and ir::scatter. Index tensors are i64 or i32;
+// bounds are checked when the program runs.
 #pragma once
 
 #include <vector>

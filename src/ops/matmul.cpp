@@ -53,7 +53,9 @@ std::optional<Metas> add_product_result(const Lowering& l) {
   static constexpr const char* kNames[][2] = {{"mat", "vec"}, {"mat1", "mat2"}, {"batch1", "batch2"}};
   const auto& names = kNames[kRank - 1];
   const TensorMeta &x = l.meta(names[0]), &y = l.meta(names[1]);
-  const bool fits = kRank == 1 ? is_matrix(x) && y.shape.size() == 1 : kRank == 2 ? is_matrix(x) && is_matrix(y) : is_batch(x) && is_batch(y);
+  const bool fits = kRank == 1   ? is_matrix(x) && y.shape.size() == 1
+                    : kRank == 2 ? is_matrix(x) && is_matrix(y)
+                                 : is_batch(x) && is_batch(y);
   return fits ? product_result(l, names[0], names[1], true) : std::nullopt;
 }
 
@@ -75,7 +77,8 @@ void register_products(Registry& registry) {
             [](Lowering& l) { return matrix_vector(l.raw("self"), l.raw("vec"), l.compute()); });
   for (const bool conjugate : {false, true}) {
     NEURON_OP(conjugate ? "aten::vdot" : "aten::dot", promotes(product_rule), result(ResultRule([](const Lowering& l) {
-                const Shape &a = l.meta("self").shape, &b = l.call().arguments.size() > 1 ? l.meta(l.call().arguments[1].name).shape : a;
+                const Shape &a = l.meta("self").shape,
+                            &b = l.call().arguments.size() > 1 ? l.meta(l.call().arguments[1].name).shape : a;
                 return a.size() == 1 && a == b ? std::optional<Metas>(one(contiguous_meta(l.result_dtype(), {})))
                                                : std::optional<Metas>();
               })),
@@ -191,8 +194,8 @@ void register_matmul(Registry& registry) {
   register_products(registry);
   register_add_products(registry);
   NEURON_OP("aten::linear", promotes(product_rule, {"input", "weight", "bias"}), result(linear_result), linear);
-  NEURON_OP("aten::linear_backward", promotes(product_rule, {"self", "grad_output", "weight"}), result(linear_backward_result),
-            linear_backward);
+  NEURON_OP("aten::linear_backward", promotes(product_rule, {"self", "grad_output", "weight"}),
+            result(linear_backward_result), linear_backward);
 }
 
 }  // namespace neuron::ops

@@ -10,15 +10,16 @@ using ir::Op;
 using ir::Reducer;
 
 void register_aliases(Registry& registry) {
-  static constexpr const char* kUnary[] = {"abs",  "acos", "acosh", "asin", "asinh", "atan",       "atanh",  "bitwise_not", "ceil",
-                                           "cos",  "cosh", "digamma", "erf", "erfc", "exp",        "exp2",   "expm1",       "floor",
-                                           "isfinite", "lgamma", "log", "log10", "log1p", "log2",  "neg",    "reciprocal",  "round",
-                                           "rsqrt", "sign", "signbit", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "conj_physical",
-                                           "atan2", "fmax", "fmin", "gcd", "hypot", "maximum", "minimum", "nextafter", "clone", "cat",
-                                           "scalar_tensor"};
+  static constexpr const char* kUnary[] = {
+      "abs",   "acos",       "acosh",    "asin",    "asinh",         "atan",    "atanh", "bitwise_not",
+      "ceil",  "cos",        "cosh",     "digamma", "erf",           "erfc",    "exp",   "exp2",
+      "expm1", "floor",      "isfinite", "lgamma",  "log",           "log10",   "log1p", "log2",
+      "neg",   "reciprocal", "round",    "rsqrt",   "sign",          "signbit", "sin",   "sinh",
+      "sqrt",  "tan",        "tanh",     "trunc",   "conj_physical", "atan2",   "fmax",  "fmin",
+      "gcd",   "hypot",      "maximum",  "minimum", "nextafter",     "clone",   "cat",   "scalar_tensor"};
   for (const char* name : kUnary) registry.alias(std::string("prims::") + name, std::string("aten::") + name);
-  static constexpr const char* kBinary[] = {"add", "sub", "mul", "eq", "ne", "lt", "le", "gt", "ge", "fmod", "remainder", "bitwise_and",
-                                            "bitwise_or", "bitwise_xor"};
+  static constexpr const char* kBinary[] = {"add", "sub", "mul",  "eq",        "ne",          "lt",         "le",
+                                            "gt",  "ge",  "fmod", "remainder", "bitwise_and", "bitwise_or", "bitwise_xor"};
   for (const char* name : kBinary) registry.alias(std::string("prims::") + name, std::string("aten::") + name + ".Tensor");
   registry.alias("prims::erf_inv", "aten::erfinv");
   registry.alias("prims::fill", "aten::fill.Scalar");
@@ -54,9 +55,8 @@ void register_reductions(Registry& registry) {
 }
 
 void register_movement(Registry& registry) {
-  NEURON_OP("prims::convert_element_type", no_promotion(), result(ResultRule([](const Lowering& l) {
-              return like_input("a", l.dtype("dtype"))(l);
-            })),
+  NEURON_OP("prims::convert_element_type", no_promotion(),
+            result(ResultRule([](const Lowering& l) { return like_input("a", l.dtype("dtype"))(l); })),
             [](Lowering& l) { return convert(l.raw("a"), l.dtype("dtype").value_or(DType::f32)); });
   for (const char* name : {"prims::device_put", "prims::view_of", "prims::copy_strided"}) {
     NEURON_OP(name, no_promotion(), no_rule(), [](Lowering& l) { return l.raw("a"); });

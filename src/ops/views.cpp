@@ -234,8 +234,8 @@ void register_views(Registry& registry) {
     NEURON_OP(std::string("aten::") + v.name + v.overload, no_promotion(), no_rule(), v.body);
     NEURON_OP(std::string("aten::") + v.name + "_copy" + v.overload, no_promotion(), no_rule(), v.body);
   }
-  for (const char* name : {"aten::alias", "aten::detach", "aten::lift", "aten::lift_fresh", "aten::view_of", "aten::resolve_conj",
-                           "aten::resolve_neg"}) {
+  for (const char* name : {"aten::alias", "aten::detach", "aten::lift", "aten::lift_fresh", "aten::view_of",
+                           "aten::resolve_conj", "aten::resolve_neg"}) {
     NEURON_OP(name, no_promotion(), no_rule(), [](Lowering& l) { return l.raw("self"); });
   }
   NEURON_OP("aten::view.dtype", no_promotion(), no_rule(), [](Lowering& l) {
@@ -364,8 +364,8 @@ void register_view_backward(Registry& registry) {
     std::vector<int64_t> order;
     const auto storage = in_storage_order(x, l.meta("self"), &order);
     if (!storage) return l.unsupported("as_strided_scatter into a tensor that is not dense");
-    const Val flat = scatter_strided(flatten(*storage), l.raw("src"), l.ints("stride"), l.int_("storage_offset", 0),
-                                     ir::Reducer::assign);
+    const Val flat =
+        scatter_strided(flatten(*storage), l.raw("src"), l.ints("stride"), l.int_("storage_offset", 0), ir::Reducer::assign);
     if (is_contiguous(l.meta("self").shape, l.meta("self").strides)) return reshape(flat, x.shape());
     std::vector<int64_t> back(order.size());
     for (size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<int64_t>(i);

@@ -12,23 +12,20 @@ from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 
 from torch_neuronx import _C
+from torch_neuronx.compile.foreach import foreach_decompositions
+from torch_neuronx.compile.plan import schema_name
 from torch_neuronx.compile.runner import GraphRunner
-
-
-def operator_name(op: torch._ops.OpOverload) -> str:
-    """`aten::add.Tensor`, `aten::mm`: the schema's name, without the word "default"."""
-    name = op._schema.name
-    return f"{name}.{op._schema.overload_name}" if op._schema.overload_name else name
 
 
 @functools.cache
 def decompositions() -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
-    """PyTorch's core decompositions, for the operators that have no lowering of their own."""
-    return {
+    """PyTorch's core decompositions, for the operators that have no lowering of their own, and list operators by element."""
+    core = {
         op: rule
         for op, rule in core_aten_decompositions().items()
-        if not (isinstance(op, torch._ops.OpOverload) and _C.has_lowering(operator_name(op)))
+        if not (isinstance(op, torch._ops.OpOverload) and _C.has_lowering(schema_name(op)))
     }
+    return core | foreach_decompositions()
 
 
 def _compiler(kind: str) -> Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]:

@@ -137,6 +137,21 @@ int32_t Arguments::parameter_sharing(const at::Tensor& t) const {
   return -1;
 }
 
+bool Arguments::shares_written(TensorSource source) const {
+  const at::Tensor& t = tensor(source);
+  for (size_t w = 0; w < plan_.arguments.size(); ++w) {
+    if (!plan_.arguments[w].written || args_[w].isNone()) continue;
+    TensorSource written{static_cast<int32_t>(w), -1};
+    if (plan_.arguments[w].kind == ArgumentKind::tensor_list) {
+      if (source.element < 0 || static_cast<size_t>(source.element) >= args_[w].toListRef().size()) continue;
+      written.element = source.element;
+    }
+    const at::Tensor& other = tensor(written);
+    if (other.defined() && other.is_privateuseone() && same_memory(t, other)) return true;
+  }
+  return false;
+}
+
 ir::Value Arguments::bind_tensor(ir::Builder& builder, CachedCall& call, TensorSource source) {
   const at::Tensor& t = tensor(source);
   const DType dtype = dtype_or_raise(t.scalar_type(), plan_.name.c_str());
@@ -147,9 +162,9 @@ ir::Value Arguments::bind_tensor(ir::Builder& builder, CachedCall& call, TensorS
     value = builder.convert(builder.scalar_parameter(slot, next_slot_), dtype);
     next_slot_ += slots_of(slot);
   } else {
-    // Where something is written, operands that are exactly the same memory must be one parameter, so that the compiler
-    // sees the dependence.
-    int32_t index = plan_.mutates ? parameter_sharing(t) : -1;
+    // Operands that are exactly the memory of a written one must be one parameter, so that the compiler sees the dependence.
+    // Only they: which of the others are equal is not part of the signature.
+    int32_t index = plan_.mutates && shares_written(source) ? parameter_sharing(t) : -1;
     if (index >= 0) {
       value = parameter_values_[index];
       bound_.push_back({source, index});

@@ -40,6 +40,8 @@ class Arguments {
   ops::Argument convert(const ArgumentPlan& plan, const c10::IValue& value) const;
   ops::TensorArg describe(const at::Tensor& t) const;
   ops::ScalarArg number(const ArgumentPlan& plan, const c10::IValue& value) const;
+  // The operand is the memory of an operand that the call writes (in lists: at the same place).
+  bool shares_written(TensorSource source) const;
   ir::Value bind_tensor(ir::Builder& builder, CachedCall& call, TensorSource source);
   void bind_number(ir::Builder& builder, CachedCall& call, ops::ScalarArg& arg, TensorSource source);
 

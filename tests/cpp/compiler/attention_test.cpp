@@ -1,5 +1,5 @@
-// Attention forward and backward regions against ir::evaluate: tails, causal, masks of every kind and broadcast, fully masked
-// rows, dropout, strided operands, keys beyond one block, every dtype (f64 through the expansion).
+// Attention forward and backward regions against ir::evaluate: tails, causal, masks of every kind and broadcast, fully
+// masked rows, dropout, strided operands, keys beyond one block, every dtype (f64 through the expansion).
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -166,7 +166,8 @@ TEST(Attention, CausalSkipsWhatNoQueryMaySee) {
 TEST(Attention, MasksOfEveryKindAndBroadcast) {
   uint64_t seed = 200;
   for (const Mask mask : {Mask::boolean, Mask::additive}) {
-    for (const auto& shape : std::vector<std::vector<int64_t>>{{}, {1, 1, 140, 150}, {2, 1, 1, 150}, {140, 150}, {1, 3, 140, 1}}) {
+    for (const auto& shape :
+         std::vector<std::vector<int64_t>>{{}, {1, 1, 140, 150}, {2, 1, 1, 150}, {140, 150}, {1, 3, 140, 1}}) {
       check_both({.q = {2, 3, 140, 8}, .k = {2, 3, 150, 8}, .mask = mask, .mask_shape = shape}, ++seed);
     }
     check_both({.q = {2, 3, 140, 8}, .k = {2, 3, 150, 8}, .causal = true, .mask = mask}, ++seed);
@@ -212,8 +213,14 @@ TEST(AttentionExpansion, GivesTheSameValuesAsTheOperator) {
   std::mt19937_64 rng(800);
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const Mask mask : {Mask::none, Mask::boolean, Mask::additive}) {
-      const Case c{.q = {2, 2, 9, 4}, .k = {2, 2, 11, 4}, .value_dim = 5, .dtype = dtype, .causal = mask == Mask::none,
-                   .mask = mask, .keep = mask == Mask::boolean, .empty_rows = mask != Mask::none};
+      const Case c{.q = {2, 2, 9, 4},
+                   .k = {2, 2, 11, 4},
+                   .value_dim = 5,
+                   .dtype = dtype,
+                   .causal = mask == Mask::none,
+                   .mask = mask,
+                   .keep = mask == Mask::boolean,
+                   .empty_rows = mask != Mask::none};
       for (const bool backward : {false, true}) {
         const Built built = backward ? GraphOf(c, rng).backward() : GraphOf(c, rng).forward();
         const auto expanded = expand_attention(built.graph, [](const ir::Graph&, const ir::Node&) { return true; });

@@ -76,14 +76,14 @@ std::vector<int64_t> random_strides(const std::vector<int64_t>& shape, std::mt19
   return strides;
 }
 
-Result<std::vector<ir::Literal>> run(const ir::Graph& graph, const std::vector<ir::Literal>& inputs, Executed how, uint64_t seed,
-                                     int threads, const Options& options) {
+Result<std::vector<ir::Literal>> run(const ir::Graph& graph, const std::vector<ir::Literal>& inputs, Executed how,
+                                     uint64_t seed, int threads, const Options& options) {
   NEURON_ASSIGN(isa::Program compiled, compile(graph, options));
   return execute(graph, std::move(compiled), inputs, how, seed, threads);
 }
 
-Result<std::vector<ir::Literal>> execute(const ir::Graph& graph, isa::Program compiled, const std::vector<ir::Literal>& inputs,
-                                         Executed how, uint64_t seed, int threads) {
+Result<std::vector<ir::Literal>> execute(const ir::Graph& graph, isa::Program compiled,
+                                         const std::vector<ir::Literal>& inputs, Executed how, uint64_t seed, int threads) {
   NEURON_RETURN_IF_ERROR(isa::validate(compiled));
   auto program = std::make_shared<const isa::Program>(std::move(compiled));
 
@@ -142,13 +142,26 @@ std::string difference(const ir::Literal& expected, const ir::Literal& actual, d
   const DType dtype = expected.type.dtype;
   double tolerance = 0;
   switch (real_type(dtype)) {
-    case DType::f32: tolerance = 1e-4; break;
-    case DType::f64: tolerance = 1e-11; break;
-    case DType::f16: tolerance = 4e-3; break;
-    case DType::bf16: tolerance = 3e-2; break;
-    case DType::f8e4m3fn: tolerance = 0.13; break;
-    case DType::f8e5m2: tolerance = 0.26; break;
-    default: break;
+    case DType::f32:
+      tolerance = 1e-4;
+      break;
+    case DType::f64:
+      tolerance = 1e-11;
+      break;
+    case DType::f16:
+      tolerance = 4e-3;
+      break;
+    case DType::bf16:
+      tolerance = 3e-2;
+      break;
+    case DType::f8e4m3fn:
+      tolerance = 0.13;
+      break;
+    case DType::f8e5m2:
+      tolerance = 0.26;
+      break;
+    default:
+      break;
   }
   double worst = 0;
   std::string text;
@@ -173,7 +186,8 @@ std::string difference(const ir::Literal& expected, const ir::Literal& actual, d
       worst = error;
       text = ir::to_string(expected.type) + " element " + std::to_string(i) + " differs by " + std::to_string(error);
       if (is_floating(dtype)) {
-        text += ": expected " + std::to_string(ir::load_floating(dtype, e)) + ", got " + std::to_string(ir::load_floating(dtype, a));
+        text += ": expected " + std::to_string(ir::load_floating(dtype, e)) + ", got " +
+                std::to_string(ir::load_floating(dtype, a));
       }
     }
   }

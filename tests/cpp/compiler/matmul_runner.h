@@ -1,5 +1,5 @@
-// Runs a graph three ways: ir::evaluate (the oracle), the interpreter on the compiled program (program order or shuffled) and
-// the fast plan. Inputs and outputs are laid out in memory with the strides that the graph states.
+// Runs a graph three ways: ir::evaluate (the oracle), the interpreter on the compiled program (program order or shuffled)
+// and the fast plan. Inputs and outputs are laid out in memory with the strides that the graph states.
 #pragma once
 
 #include <cmath>
@@ -37,8 +37,9 @@ Result<std::vector<ir::Literal>> run(const ir::Graph& graph, const std::vector<i
                                      uint64_t seed = 0, int threads = 1, const Options& options = {});
 
 // The same for a program that computes the graph's outputs, however it was made.
-Result<std::vector<ir::Literal>> execute(const ir::Graph& graph, isa::Program program, const std::vector<ir::Literal>& inputs,
-                                         Executed how, uint64_t seed = 0, int threads = 1);
+Result<std::vector<ir::Literal>> execute(const ir::Graph& graph, isa::Program program,
+                                         const std::vector<ir::Literal>& inputs, Executed how, uint64_t seed = 0,
+                                         int threads = 1);
 
 // "" if equal within the tolerance, else a description of the worst element. `scale` multiplies the dtype's own tolerance.
 std::string difference(const ir::Literal& expected, const ir::Literal& actual, double scale = 1.0);

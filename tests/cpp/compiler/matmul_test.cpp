@@ -69,9 +69,9 @@ ir::Graph mm(int64_t m, int64_t k, int64_t n, DType dtype, std::mt19937_64& rng,
 
 TEST(Matmul, EveryTailOfEveryTileDimension) {
   std::mt19937_64 rng(1);
-  const int64_t sizes[][3] = {{1, 1, 1},     {1, 7, 1},      {3, 5, 2},       {128, 128, 512}, {129, 130, 513}, {127, 127, 511},
-                              {1, 300, 700}, {300, 200, 1},  {256, 256, 520}, {130, 1, 130},   {2, 129, 1},     {64, 640, 96},
-                              {600, 40, 9}};
+  const int64_t sizes[][3] = {{1, 1, 1},       {1, 7, 1},     {3, 5, 2},     {128, 128, 512}, {129, 130, 513},
+                              {127, 127, 511}, {1, 300, 700}, {300, 200, 1}, {256, 256, 520}, {130, 1, 130},
+                              {2, 129, 1},     {64, 640, 96}, {600, 40, 9}};
   for (const auto& s : sizes) check(mm(s[0], s[1], s[2], DType::f32, rng, true), rng);
 }
 
@@ -154,7 +154,9 @@ isa::Program blocked_program(int64_t m, int64_t i, int64_t k, int64_t n, DType d
   MatmulProblem p;
   p.space.sides = {MatmulSpace::Side::lhs, MatmulSpace::Side::rhs, MatmulSpace::Side::out};
   const int64_t x_i = k + gap, x_m = i * x_i;
-  p.space.dims = {{DimRole::m, m, {x_m, 0, n}}, {DimRole::n, n, {0, 1, 1}}, {DimRole::k, i, {x_i, k * n, 0}},
+  p.space.dims = {{DimRole::m, m, {x_m, 0, n}},
+                  {DimRole::n, n, {0, 1, 1}},
+                  {DimRole::k, i, {x_i, k * n, 0}},
                   {DimRole::k, k, {1, n, 0}}};
   p.lhs.tensor = tensor("input0", isa::TensorRole::input, m * x_m - gap);
   p.rhs.tensor = tensor("input1", isa::TensorRole::input, i * k * n);
@@ -166,8 +168,8 @@ isa::Program blocked_program(int64_t m, int64_t i, int64_t k, int64_t n, DType d
   collapse(p.space);
   p.finish = [&](ProgramBuilder& builder, const MatmulBlock& block, const isa::Access& accumulator) -> Status {
     const isa::Access tile = builder.dense(
-        builder.tile("result", isa::Space::sbuf, block.partitions, block.free * static_cast<int64_t>(size_of(dtype)), 2), dtype,
-        block.partitions, block.free);
+        builder.tile("result", isa::Space::sbuf, block.partitions, block.free * static_cast<int64_t>(size_of(dtype)), 2),
+        dtype, block.partitions, block.free);
     builder.tensor_copy(p.compute == DType::f32 ? isa::Engine::vector : isa::Engine::gpsimd, p.compute, tile, accumulator);
     builder.dma_store(block_access(builder, p.space, block, out, dtype, 0, kOut), tile);
     return {};
@@ -269,7 +271,9 @@ TEST(Matmul, LinearOnBatchedInputIsOneProduct) {
 TEST(MatmulSpace, DenseBatchMergesIntoRowsWhenTheRightOperandHasNone) {
   MatmulSpace space;
   space.sides = {MatmulSpace::Side::lhs, MatmulSpace::Side::rhs, MatmulSpace::Side::out};
-  space.dims = {{DimRole::batch, 4, {2560, 0, 3840}}, {DimRole::m, 40, {64, 0, 96}}, {DimRole::n, 96, {0, 64, 1}},
+  space.dims = {{DimRole::batch, 4, {2560, 0, 3840}},
+                {DimRole::m, 40, {64, 0, 96}},
+                {DimRole::n, 96, {0, 64, 1}},
                 {DimRole::k, 64, {1, 1, 0}}};
   collapse(space);
   EXPECT_EQ(to_string(space), "m160(64,0,96) n96(0,64,1) k64(1,1,0)");
@@ -292,9 +296,20 @@ TEST(MatmulTiling, MovingBlockNeverExceedsItsBudgetAndAccumulatorsFitPsum) {
   }
 }
 
+TEST(MatmulRunner, DifferenceSeesOneWrongElementOfEveryDtype) {
+  std::mt19937_64 rng(12);
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64, DType::i32, DType::c64, DType::boolean}) {
+    const ir::Literal right = random_literal({dtype, {5, 7}}, rng);
+    EXPECT_EQ(difference(right, right), "");
+    ir::Literal wrong = right;
+    wrong.data[17 * size_of(dtype) + size_of(dtype) - 1] ^= 0x41;
+    EXPECT_NE(difference(right, wrong), "") << name_of(dtype);
+  }
+}
+
 TEST(Matmul, CountsItsPrograms) {
-  neuron::testing::record_claim("compiler_matmul", "matmul programs equal to ir::evaluate, shuffled and on the plan", programs_checked,
-                                100);
+  neuron::testing::record_claim("compiler_matmul", "matmul programs equal to ir::evaluate, shuffled and on the plan",
+                                programs_checked, 100);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // src/ops and ir::evaluate for Python tests: describe one operator call, ask for metadata, lower and evaluate it. No ATen.
 //
 // Arguments are tuples (name, kind, payload):
-//   tensor (dtype, shape, strides, category, row-major bytes) · tensors [tensor payload or None] · scalar (kind, value, known,
-//   value_class) · bool · int · dtype · str · ints · bools · none
+//   tensor (dtype, shape, strides, category, row-major bytes) · tensors [tensor payload or None] · scalar (kind, value,
+//   known, value_class) · bool · int · dtype · str · ints · bools · none
 #include <pybind11/complex.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -185,8 +185,8 @@ py::list run(const std::string& op, const py::list& arguments, const py::object&
         continue;
       }
       const auto t = h.cast<py::tuple>();
-      metas->push_back(
-          TensorMeta{parse_dtype(t[0].cast<std::string>()), t[1].cast<std::vector<int64_t>>(), t[2].cast<std::vector<int64_t>>()});
+      metas->push_back(TensorMeta{parse_dtype(t[0].cast<std::string>()), t[1].cast<std::vector<int64_t>>(),
+                                  t[2].cast<std::vector<int64_t>>()});
     }
   }
   const auto values = lower(def, call, metas ? &*metas : nullptr, d.builder);

@@ -115,6 +115,30 @@ def test_in_place_on_autograd_leaf_views_and_versions() -> None:
     assert t._version == before + 1
 
 
+def test_which_operands_are_equal_is_not_remembered() -> None:
+    a, b, c = torch.ones(3), torch.full((3,), 2.0), torch.full((3,), 5.0)
+    da, db, dc = (t.to("neuron") for t in (a, b, c))
+    for first, second in ((db, db), (db, dc), (da, db), (da, da), (dc, da)):
+        host = [t.cpu() for t in (da, first, second)]
+        if first is da:
+            host[1] = host[0]
+        if second is da:
+            host[2] = host[0]
+        da.addcmul_(first, second)
+        assert torch.equal(da.cpu(), host[0].addcmul_(host[1], host[2]))
+        lists = [da.clone()], [first.clone()], [second.clone()]
+        if first is second:
+            lists = lists[0], lists[1], lists[1]
+        host = [[t.cpu() for t in part] for part in lists]
+        torch._foreach_addcmul_(*lists, value=-1)
+        torch._foreach_addcmul_(*host, value=-1)
+        assert torch.equal(lists[0][0].cpu(), host[0][0])
+        out = first if first is not da else dc
+        expected = torch.addcmul(a, first.cpu(), second.cpu())
+        torch.addcmul(a.to("neuron"), first.clone(), second, out=out.clone())
+        assert torch.equal(torch.addcmul(a.to("neuron"), first, second).cpu(), expected)
+
+
 def test_foreach_in_place() -> None:
     host = [torch.arange(n, dtype=torch.float32) for n in (3, 5, 0, 2)]
     device = [t.to("neuron") for t in host]

@@ -10,7 +10,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 def pytest_addoption(parser):
     group = parser.getgroup("ops")
-    group.addoption("--all-samples", action="store_true", help="every op_db sample, dtype and layout (minutes), not a selection")
+    group.addoption(
+        "--all-samples", action="store_true", help="every op_db sample, dtype and layout (minutes), not a selection"
+    )
     group.addoption("--executor", default="evaluate", choices=["evaluate", "interpreter", "plan"],
                     help="what computes the lowered graphs: the IR evaluator, or compiled programs on the emulator")  # fmt: skip
     group.addoption("--ops-testlib", default=None, help="path of ops_testlib*.so; default: the newest under build*/")
@@ -18,7 +20,9 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     given = config.getoption("--ops-testlib", default=None)
-    found = [pathlib.Path(given)] if given else sorted(ROOT.glob("build*/**/ops_testlib*.so"), key=lambda p: p.stat().st_mtime)
+    found = (
+        [pathlib.Path(given)] if given else sorted(ROOT.glob("build*/**/ops_testlib*.so"), key=lambda p: p.stat().st_mtime)
+    )
     if not found:
         raise pytest.UsageError("ops_testlib is not built: cmake --build build --target ops_testlib")
     spec = importlib.util.spec_from_file_location("ops_testlib", found[-1])

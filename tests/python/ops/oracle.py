@@ -41,7 +41,11 @@ def operator_name(func) -> str:
 
 
 def raw_bytes(t: torch.Tensor) -> bytes:
-    t = torch.empty_like(t, memory_format=torch.contiguous_format).copy_(t.detach().resolve_conj().resolve_neg()).reshape(t.numel())
+    t = (
+        torch.empty_like(t, memory_format=torch.contiguous_format)
+        .copy_(t.detach().resolve_conj().resolve_neg())
+        .reshape(t.numel())
+    )
     return t.reshape(-1).view(torch.uint8).numpy().tobytes() if t.numel() else b""
 
 
@@ -193,7 +197,10 @@ def compare_values(actual: torch.Tensor, expected: torch.Tensor, where: str, sec
     rtol, atol = TOLERANCE[expected.dtype]
     wide = torch.complex128 if expected.is_complex() else torch.float64
     a, e = actual.to(wide), expected.to(wide)
-    if not torch.allclose(a, e, rtol=rtol, atol=atol * max(1.0, math.sqrt(expected.numel())), equal_nan=True) and not second_opinion():
+    if (
+        not torch.allclose(a, e, rtol=rtol, atol=atol * max(1.0, math.sqrt(expected.numel())), equal_nan=True)
+        and not second_opinion()
+    ):
         bad = ~torch.isclose(a, e, rtol=rtol, atol=atol, equal_nan=True)
         index = tuple(int(i) for i in bad.nonzero()[0]) if a.dim() else ()
         raise AssertionError(f"{where}: {int(bad.sum())} values differ, first at {index}: ours {a[index]}, CPU {e[index]}")
@@ -207,10 +214,14 @@ def check_call(func, args, kwargs, results):
     """`results` is what CPU returned for func(*args, **kwargs). Raises AssertionError with the call in the message."""
     name = operator_name(func)
     expected = flatten_results(results)
-    if name.startswith("aten::as_strided") and args[0].untyped_storage().nbytes() != args[0].numel() * args[0].element_size():
+    if (
+        name.startswith("aten::as_strided")
+        and args[0].untyped_storage().nbytes() != args[0].numel() * args[0].element_size()
+    ):
         raise Unsupported("sees storage that is not part of the argument")
     shapes = ", ".join(
-        f"{NAMES.get(a.dtype)}{list(a.shape)}/{list(a.stride())}" if isinstance(a, torch.Tensor) else repr(a)[:200] for a in args
+        f"{NAMES.get(a.dtype)}{list(a.shape)}/{list(a.stride())}" if isinstance(a, torch.Tensor) else repr(a)[:200]
+        for a in args
     )
     where = f"{name}({shapes}{', ' + repr(kwargs)[:200] if kwargs else ''})"
     if any(t is not None and t.numel() > MAX_ELEMENTS for t in expected):
@@ -231,7 +242,9 @@ def check_call(func, args, kwargs, results):
             if m[0] != r[0] or list(m[1]) != r[1] or significant_strides(m[1], m[2]) != significant_strides(r[1], r[2]):
                 raise AssertionError(f"{where}: result {i}: infer {m}, CPU {r}")
     try:
-        ours = lib.run(name, describe_call(func, args, kwargs, False), reference, default_dtype_name(), executor=lib.executor)
+        ours = lib.run(
+            name, describe_call(func, args, kwargs, False), reference, default_dtype_name(), executor=lib.executor
+        )
     except RuntimeError as error:
         if str(error).startswith("unsupported"):
             raise Unsupported(str(error)) from None

@@ -153,6 +153,9 @@ def test_lowerings_agree_with_cpu(op, request):
     problems = run_opinfo(op, request.config.getoption("--all-samples"))
     if problems:
         lines = [line for found in problems.values() for line in found]
-        pytest.fail(f"{sum(map(len, problems.values()))} calls of {', '.join(problems)} differ:\n" + "\n".join(lines[:8]), pytrace=False)
+        pytest.fail(
+            f"{sum(map(len, problems.values()))} calls of {', '.join(problems)} differ:\n" + "\n".join(lines[:8]),
+            pytrace=False,
+        )
     if sum(c.values for c in oracle.COVERAGE.values()) == before:
         pytest.skip("reaches no operator with a lowering")

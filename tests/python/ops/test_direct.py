@@ -18,7 +18,7 @@ def check(func, *args, **kwargs):
 
 def result(name, arguments, index=0):
     """Result `index` of a lowering as a tensor."""
-    dtype, shape, data = lib.run(name, arguments)[index]
+    dtype, shape, data = lib.run(name, arguments, executor=lib.executor)[index]
     flat = torch.from_numpy(np.frombuffer(bytearray(data), np.uint8)) if data else torch.empty(0, dtype=torch.uint8)
     return flat.view(oracle.TORCH[dtype]).reshape(list(shape))
 
@@ -44,7 +44,9 @@ def test_promotion_is_result_type(left, default):
                     continue
                 described = [
                     tensor("self", a),
-                    tensor("other", b) if isinstance(b, torch.Tensor) else ("other", "tensor", oracle.describe_number_as_tensor(b)),
+                    tensor("other", b)
+                    if isinstance(b, torch.Tensor)
+                    else ("other", "tensor", oracle.describe_number_as_tensor(b)),
                 ]
                 metas = lib.infer("aten::mul.Tensor", described, oracle.NAMES[default])
                 try:
@@ -102,7 +104,9 @@ def test_nonzero_is_a_count_and_a_fill(shape, dtype):
         assert torch.equal(filled[: len(expected)], expected)
 
 
-@pytest.mark.parametrize("shapes", [((3, 4), (3, 4)), ((3, 4), (4,)), ((4,), (3, 4)), ((), (5,)), ((0,), (0,)), ((2, 1), (1, 3))], ids=str)
+@pytest.mark.parametrize(
+    "shapes", [((3, 4), (3, 4)), ((3, 4), (4,)), ((4,), (3, 4)), ((), (5,)), ((0,), (0,)), ((2, 1), (1, 3))], ids=str
+)
 def test_masked_select_is_a_count_and_a_fill(shapes):
     x, mask = torch.randn(shapes[0]), torch.rand(shapes[1]) > 0.5
     expected = torch.masked_select(x, mask)
@@ -112,13 +116,17 @@ def test_masked_select_is_a_count_and_a_fill(shapes):
     assert torch.equal(filled[: len(expected)], expected)
 
 
-@pytest.mark.parametrize("func", ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "fmod", "remainder", "atan2", "eq", "lt", "ge"])
+@pytest.mark.parametrize(
+    "func", ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "fmod", "remainder", "atan2", "eq", "lt", "ge"]
+)
 def test_prims_of_two_operands(func):
     a, b = torch.rand(3, 4) + 0.5, torch.rand(3, 4) + 0.5
     check(getattr(prims, func).default, a, b)
 
 
-@pytest.mark.parametrize("func", ["exp", "log", "sqrt", "rsqrt", "neg", "abs", "tanh", "erf", "sin", "floor", "isfinite", "sign", "cbrt", "exp2"])
+@pytest.mark.parametrize(
+    "func", ["exp", "log", "sqrt", "rsqrt", "neg", "abs", "tanh", "erf", "sin", "floor", "isfinite", "sign", "cbrt", "exp2"]
+)
 def test_prims_of_one_operand(func):
     check(getattr(prims, func).default, torch.rand(3, 4) + 0.5)
 
@@ -190,7 +198,12 @@ def test_index_put_accumulates_duplicates():
 
 # Each pair: PyTorch refuses the call, so infer leaves it to PyTorch's meta function (and its words).
 def refused():
-    f, b, c, i = torch.ones(3), torch.ones(3, dtype=torch.bool), torch.ones(3, dtype=torch.complex64), torch.ones(3, dtype=torch.int64)
+    f, b, c, i = (
+        torch.ones(3),
+        torch.ones(3, dtype=torch.bool),
+        torch.ones(3, dtype=torch.complex64),
+        torch.ones(3, dtype=torch.int64),
+    )
     m = torch.ones(2, 3)
     yield from [
         (aten.add.Tensor, (f, torch.ones(4))), (aten.sub.Tensor, (b, b)), (aten.neg.default, (b,)), (aten.lt.Tensor, (c, c)),

@@ -44,7 +44,9 @@ def check_if_cpu_can(func, *args, **kwargs):
     oracle.check_call(func, list(args), kwargs, expected)
 
 
-@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32, torch.int64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.bool, torch.uint8, torch.int32, torch.int64, torch.float32, torch.bfloat16], ids=str
+)
 @pytest.mark.parametrize("name", NUMBER_SECOND + NUMBER_FIRST + TENSORS)
 def test_overloads_with_numbers(name, dtype):
     a, b, number = values(dtype)
@@ -93,7 +95,9 @@ def test_addmm_activation_is_addmm_then_an_activation():
 # --- lists ---
 
 FOREACH_UNARY = sorted(
-    n.removeprefix("aten::") for n in oracle.REGISTERED if n.startswith("aten::_foreach_") and "." not in n and "copy" not in n
+    n.removeprefix("aten::")
+    for n in oracle.REGISTERED
+    if n.startswith("aten::_foreach_") and "." not in n and "copy" not in n
 )
 
 
@@ -168,5 +172,7 @@ def test_fused_adam_steps_as_cpu(name, amsgrad, maximize):
 @pytest.mark.parametrize("nesterov", [False, True])
 def test_fused_sgd_steps_as_cpu(nesterov, first):
     lists = [tensors()[:2], tensors()[:2], tensors(True)[:2]]
-    numbers = dict(weight_decay=0.1, momentum=0.9, lr=0.01, dampening=0.0, nesterov=nesterov, maximize=False, is_first_step=first)
+    numbers = dict(
+        weight_decay=0.1, momentum=0.9, lr=0.01, dampening=0.0, nesterov=nesterov, maximize=False, is_first_step=first
+    )
     check_mutation(aten._fused_sgd_.default, lists, numbers)
