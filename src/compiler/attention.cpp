@@ -1,5 +1,7 @@
 #include "compiler/attention.h"
 
+#include <algorithm>
+
 #include "compiler/attention_emitter.h"
 
 namespace neuron::compiler {
@@ -30,7 +32,7 @@ class Binder {
   }
   AttentionTensor result(int32_t index) const {
     for (const Store& store : region_.stores) {
-      if (store.value.result != index) continue;
+      if (store.result != index) continue;
       const ir::Type& type = node_.types[index];
       return bind_tensor(context_.destination(store), type.dtype, store.view, type.shape, 0);
     }
@@ -87,7 +89,8 @@ Status emit_attention_region(EmitContext& context, const Region& region) {
     if (attrs.has_keep) a.keep = binder.operand(last);
     a.out = binder.result(0);
     a.logsumexp = binder.result(1);
-    a.resident_bytes /= context.sbuf_divisor;
+    a.share_tiles = context.sbuf_divisor > 1;
+    a.resident_bytes /= std::max<int64_t>(1, context.sbuf_divisor / 2);
     return emit_attention(context.builder, a);
   }
   NEURON_RETURN_IF_ERROR(binder.check(1));
@@ -105,6 +108,7 @@ Status emit_attention_region(EmitContext& context, const Region& region) {
   a.dq = binder.result(0);
   a.dk = binder.result(1);
   a.dv = binder.result(2);
+  a.share_tiles = context.sbuf_divisor > 1;
   return emit_attention_backward(context.builder, a);
 }
 

@@ -18,7 +18,7 @@ using isa::Space;
 class Backward : AttentionTiles {
  public:
   Backward(ProgramBuilder& builder, const AttentionBackward& a)
-      : AttentionTiles(builder, a.shape, a.attrs, a.q.dtype), a_(a) {}
+      : AttentionTiles(builder, a.shape, a.attrs, a.q.dtype, a.share_tiles), a_(a) {}
 
   void emit();
 
@@ -54,7 +54,7 @@ class Backward : AttentionTiles {
   void store_keys(const KeyBlock& block, const AttentionTensor& destination, TileId accumulator, int64_t pitch,
                   int64_t columns, double scale);
   Access temporary(std::string_view name, DType dtype, int64_t rows, int64_t columns) {
-    return b_.dense(b_.tile(name, Space::sbuf, rows, columns * static_cast<int64_t>(size_of(dtype)), 2), dtype, rows,
+    return b_.dense(b_.tile(name, Space::sbuf, rows, columns * static_cast<int64_t>(size_of(dtype)), buffers_), dtype, rows,
                     columns);
   }
 
@@ -87,8 +87,10 @@ void Backward::emit() {
                 ProgramBuilder::immediate(0.0));
     }
     for (int64_t k0 = 0; k0 < shape_.keys; k0 += block) {
+      set_buffers(false, single_block_);
       KeyBlock keys = load_block(k0, std::min(block, shape_.keys - k0));
       query_tiles(keys);
+      set_buffers(false, single_block_);
       if (a_.dk.present) store_keys(keys, a_.dk, keys.dk, dk_pitch(), shape_.head_dim, attrs_.scale);
       if (a_.dv.present) store_keys(keys, a_.dv, keys.dv, dv_pitch(), shape_.value_dim, 1.0);
     }
@@ -111,7 +113,7 @@ Backward::KeyBlock Backward::load_block(int64_t k0, int64_t keys) {
   block.touched.assign(static_cast<size_t>(tiles_of(keys)), 0);
   const auto transposed = [&](std::string_view name, const AttentionTensor& t, int64_t columns) {
     const TileId tile =
-        b_.tile(name, Space::sbuf, std::min(columns, kAttentionRows), tiles_of(columns) * keys * element(), 2);
+        b_.tile(name, Space::sbuf, std::min(columns, kAttentionRows), tiles_of(columns) * keys * element(), buffers_);
     load_transposed(tile, t, k0, keys, columns);
     return tile;
   };
@@ -119,7 +121,7 @@ Backward::KeyBlock Backward::load_block(int64_t k0, int64_t keys) {
   block.v_transposed = transposed("v_transposed", a_.v, shape_.value_dim);
   if (a_.dq.present) {
     block.k_rows =
-        b_.tile("k", Space::sbuf, std::min(keys, kAttentionRows), tiles_of(keys) * shape_.head_dim * element(), 2);
+        b_.tile("k", Space::sbuf, std::min(keys, kAttentionRows), tiles_of(keys) * shape_.head_dim * element(), buffers_);
     load_row_tiles(block.k_rows, a_.k, k0, keys, shape_.head_dim);
   }
   const int64_t rows = std::min(keys, kAttentionRows);
@@ -132,6 +134,7 @@ void Backward::query_tiles(KeyBlock& block) {
   if (!attrs_.causal) {
     b_.for_tiles(shape_.queries, kAttentionRows, LoopKind::sequential, [&](const TileIndex& q) {
       const bool looped = shape_.queries / kAttentionRows > 1 && q.count == kAttentionRows;
+      set_buffers(looped, single_block_ && shape_.queries <= kAttentionRows);
       query_tile(block, q.start, q.count, looped ? b_.depth() - 1 : -1, block.keys);
     });
     return;
@@ -140,6 +143,7 @@ void Backward::query_tiles(KeyBlock& block) {
   // that every accumulator row gets a first contribution (a zero from beyond the diagonal).
   for (int64_t q0 = block.k0; q0 < shape_.queries; q0 += kAttentionRows) {
     const int64_t rows = std::min(kAttentionRows, shape_.queries - q0);
+    set_buffers(false, single_block_ && shape_.queries <= kAttentionRows);
     query_tile(block, q0, rows, -1, std::min(block.keys, tiles_of(q0 + rows - block.k0) * kAttentionRows));
   }
 }
@@ -151,7 +155,7 @@ Backward::QueryTile Backward::load_queries(const Index& q0, int64_t rows, int le
   q.level = level;
   const auto transposed = [&](std::string_view name, const AttentionTensor& t, int64_t columns) {
     const TileId tile =
-        b_.tile(name, Space::sbuf, std::min(columns, kAttentionRows), tiles_of(columns) * rows * element(), 2);
+        b_.tile(name, Space::sbuf, std::min(columns, kAttentionRows), tiles_of(columns) * rows * element(), buffers_);
     load_transposed(tile, t, q0, rows, columns);
     return tile;
   };

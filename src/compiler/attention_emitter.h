@@ -38,6 +38,7 @@ struct AttentionForward {
   // SBUF per partition that k and v of one head may keep (twice: the next head's are loaded meanwhile); else they are loaded
   // block by block for every query tile.
   int64_t resident_bytes = 64 * 1024;
+  bool share_tiles = false;  // query tiles that are written out one after the other use the same bytes: less overlap
 };
 
 struct AttentionBackward {
@@ -45,6 +46,7 @@ struct AttentionBackward {
   ir::AttentionAttrs attrs;
   AttentionTensor grad, q, k, v, out, logsumexp, mask, keep;
   AttentionTensor dq, dk, dv;  // any may be absent
+  bool share_tiles = false;
 };
 
 // What the regions take: f32, bf16, f16 and head dimensions that fit their tiles. The rest goes through

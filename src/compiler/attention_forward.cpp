@@ -21,7 +21,7 @@ constexpr int64_t kScoreColumns = 1024;
 class Forward : AttentionTiles {
  public:
   Forward(ProgramBuilder& builder, const AttentionForward& a)
-      : AttentionTiles(builder, a.shape, a.attrs, a.q.dtype), a_(a) {}
+      : AttentionTiles(builder, a.shape, a.attrs, a.q.dtype, a.share_tiles), a_(a) {}
 
   void emit();
 
@@ -40,7 +40,7 @@ class Forward : AttentionTiles {
     Access negative_max, sum, values;
   };
 
-  KeysAndValues load_keys(const Index& first, int64_t keys);
+  KeysAndValues load_keys(const Index& first, int64_t keys, uint32_t buffers);
   void query_tile(const Index& q0, int64_t rows, int64_t visible_keys);
   Statistics score_block(TileId q, const ScoreBlock& block, const Index& first_tile, const std::optional<Running>& running);
   Running start_running(int64_t rows);
@@ -58,34 +58,37 @@ void Forward::emit() {
   const bool fits = tiles_of(shape_.keys) * bytes_per_key_tile <= a_.resident_bytes;
   for_each_head([&] {
     resident_.reset();
-    if (fits) resident_ = load_keys(0, shape_.keys);
+    if (fits) resident_ = load_keys(0, shape_.keys, 2);
     if (attrs_.causal) {
       // Every tile sees a different number of keys.
       for (int64_t q0 = 0; q0 < shape_.queries; q0 += kAttentionRows) {
         const int64_t rows = std::min(kAttentionRows, shape_.queries - q0);
+        set_buffers(false, shape_.queries <= kAttentionRows);
         query_tile(q0, rows, std::min(shape_.keys, q0 + rows));
       }
     } else {
-      b_.for_tiles(shape_.queries, kAttentionRows, LoopKind::affine,
-                   [&](const TileIndex& q) { query_tile(q.start, q.count, shape_.keys); });
+      b_.for_tiles(shape_.queries, kAttentionRows, LoopKind::affine, [&](const TileIndex& q) {
+        set_buffers(q.count == kAttentionRows && shape_.queries / kAttentionRows > 1, shape_.queries <= kAttentionRows);
+        query_tile(q.start, q.count, shape_.keys);
+      });
     }
   });
 }
 
-Forward::KeysAndValues Forward::load_keys(const Index& first, int64_t keys) {
+Forward::KeysAndValues Forward::load_keys(const Index& first, int64_t keys, uint32_t buffers) {
   KeysAndValues kv;
   kv.pitch = keys;
   kv.k = b_.tile("k_transposed", Space::sbuf, std::min(shape_.head_dim, kAttentionRows),
-                 tiles_of(shape_.head_dim) * keys * element(), 2);
+                 tiles_of(shape_.head_dim) * keys * element(), buffers);
   load_transposed(kv.k, a_.k, first, keys, shape_.head_dim);
-  kv.v = b_.tile("v", Space::sbuf, std::min(keys, kAttentionRows), tiles_of(keys) * shape_.value_dim * element(), 2);
+  kv.v = b_.tile("v", Space::sbuf, std::min(keys, kAttentionRows), tiles_of(keys) * shape_.value_dim * element(), buffers);
   load_row_tiles(kv.v, a_.v, first, keys, shape_.value_dim);
   return kv;
 }
 
 void Forward::query_tile(const Index& q0, int64_t rows, int64_t visible_keys) {
   const TileId q = b_.tile("q_transposed", Space::sbuf, std::min(shape_.head_dim, kAttentionRows),
-                           tiles_of(shape_.head_dim) * rows * element(), 2);
+                           tiles_of(shape_.head_dim) * rows * element(), buffers_);
   load_transposed(q, a_.q, q0, rows, shape_.head_dim);
   const int64_t full = (visible_keys - 1) / kScoreColumns;  // blocks before the last one
   ScoreBlock last{q0, full * kScoreColumns, rows, visible_keys - full * kScoreColumns};
@@ -98,6 +101,7 @@ void Forward::query_tile(const Index& q0, int64_t rows, int64_t visible_keys) {
     finish_tile(q0, rows, score_block(q, last, 0, std::nullopt));
     return;
   }
+  set_buffers(false, false);
   const Running running = start_running(rows);
   b_.loop(full, LoopKind::sequential, [&](int level) {
     const ScoreBlock block{q0, Index::of_loop(level, kScoreColumns), rows, kScoreColumns};
@@ -119,10 +123,11 @@ Forward::Running Forward::start_running(int64_t rows) {
 
 Forward::Statistics Forward::score_block(TileId q, const ScoreBlock& block, const Index& first_tile,
                                          const std::optional<Running>& running) {
-  const KeysAndValues kv = resident_ ? *resident_ : load_keys(block.k0, block.columns);
+  const KeysAndValues kv =
+      resident_ ? *resident_ : load_keys(block.k0, block.columns, share_tiles_ && first_tile.base != 0 ? 1 : 2);
   const int64_t rows = block.rows;
-  const Access raw =
-      b_.dense(b_.tile("scores", Space::psum, rows, psum_pitch(block.columns * 4), 2), DType::f32, rows, block.columns);
+  const Access raw = b_.dense(b_.tile("scores", Space::psum, rows, psum_pitch(block.columns * 4), buffers_), DType::f32,
+                              rows, block.columns);
   product(raw, q, rows, kv.k, resident_ ? block.k0 : Index(0), kv.pitch, block.columns, shape_.head_dim);
   const Scores scores = masked(raw, block, a_.mask);
 
@@ -146,18 +151,19 @@ Forward::Statistics Forward::score_block(TileId q, const ScoreBlock& block, cons
                   ProgramBuilder::scalar(s.negative_max));
     b_.tensor_copy(Engine::vector, DType::f32, running->negative_max, s.negative_max);
   }
-  const Access p =
-      b_.dense(b_.tile("probabilities", Space::sbuf, rows, block.columns * element(), 2), dtype_, rows, block.columns);
+  const Access p = b_.dense(b_.tile("probabilities", Space::sbuf, rows, block.columns * element(), buffers_), dtype_, rows,
+                            block.columns);
   s.sum = scalar_access(row_scalar("sum"), rows);
   b_.activation(Engine::scalar, DType::f32, ActFn::exp, p, scores.access, ProgramBuilder::immediate(scores.scale),
                 ProgramBuilder::scalar(s.negative_max))
       .dst2 = s.sum;
   if (a_.keep.present) {
-    const Access keep = b_.dense(b_.tile("keep", Space::sbuf, rows, block.columns, 2), DType::boolean, rows, block.columns);
+    const Access keep =
+        b_.dense(b_.tile("keep", Space::sbuf, rows, block.columns, buffers_), DType::boolean, rows, block.columns);
     load_rows(keep, a_.keep, block.q0, block.k0);
     b_.tensor_tensor(Engine::vector, DType::f32, AluOp::multiply, p, p, keep);
   }
-  s.values = b_.dense(b_.tile("values", Space::psum, rows, psum_pitch(shape_.value_dim * 4), 2), DType::f32, rows,
+  s.values = b_.dense(b_.tile("values", Space::psum, rows, psum_pitch(shape_.value_dim * 4), buffers_), DType::f32, rows,
                       shape_.value_dim);
   multiply_turned(s.values, p, kv.v, resident_ ? first_tile : Index(0));
   if (running) {
@@ -186,7 +192,7 @@ void Forward::finish_tile(const Index& q0, int64_t rows, const Statistics& s) {
     reciprocal.src0 = sum;
     b_.add(reciprocal);
     const Access out =
-        b_.dense(b_.tile("out", Space::sbuf, rows, shape_.value_dim * element(), 2), dtype_, rows, shape_.value_dim);
+        b_.dense(b_.tile("out", Space::sbuf, rows, shape_.value_dim * element(), buffers_), dtype_, rows, shape_.value_dim);
     const auto by_inverse = ProgramBuilder::scalar(inverse);
     if (a_.keep.present) {
       b_.tensor_scalar(Engine::vector, DType::f32, out, s.values, AluOp::multiply, by_inverse, false, AluOp::multiply,

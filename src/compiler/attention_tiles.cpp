@@ -127,12 +127,12 @@ AttentionTiles::Scores AttentionTiles::masked(const Access& raw, const ScoreBloc
   Access mask_tile;
   if (mask.present) {
     const int64_t pitch = block.columns * bytes_of(mask);
-    mask_tile = b_.dense(b_.tile("mask", Space::sbuf, block.rows, pitch, 2), mask.dtype, block.rows, block.columns);
+    mask_tile = b_.dense(b_.tile("mask", Space::sbuf, block.rows, pitch, buffers_), mask.dtype, block.rows, block.columns);
     load_rows(mask_tile, mask, block.q0, block.k0);
   }
   if (!scale_in_exp(mask)) {
-    scores.access = b_.dense(b_.tile("scaled_scores", Space::sbuf, block.rows, block.columns * 4, 2), DType::f32, block.rows,
-                             block.columns);
+    scores.access = b_.dense(b_.tile("scaled_scores", Space::sbuf, block.rows, block.columns * 4, buffers_), DType::f32,
+                             block.rows, block.columns);
     scores.scale = 1.0;
     const auto scale = ProgramBuilder::immediate(attrs_.scale);
     if (mask.present && mask.dtype != DType::boolean) {
@@ -167,8 +167,9 @@ void AttentionTiles::multiply_turned(const Access& result, const Access& left, T
     block.offset += tile_number.base * kAttentionRows * element();
     if (looped) block.loop_step[static_cast<size_t>(level)] += kAttentionRows * element();
     const int64_t pitch = rows * element();
-    const Access turned = b_.dense(b_.tile("turned_psum", Space::psum, key.count, pitch, 2), dtype_, key.count, rows);
-    const Access stationary = b_.dense(b_.tile("turned", Space::sbuf, key.count, pitch, 2), dtype_, key.count, rows);
+    const uint32_t buffers = looped ? 2 : buffers_;
+    const Access turned = b_.dense(b_.tile("turned_psum", Space::psum, key.count, pitch, buffers), dtype_, key.count, rows);
+    const Access stationary = b_.dense(b_.tile("turned", Space::sbuf, key.count, pitch, buffers), dtype_, key.count, rows);
     b_.nc_transpose(Engine::tensor, turned, block);
     b_.tensor_copy(Engine::vector, DType::f32, stationary, turned);
     b_.nc_matmul(result, stationary,

@@ -14,8 +14,9 @@ inline constexpr int64_t kAttentionDims = 512;     // largest head dimension
 
 class AttentionTiles {
  public:
-  AttentionTiles(ProgramBuilder& builder, const AttentionShape& shape, const ir::AttentionAttrs& attrs, DType dtype)
-      : b_(builder), shape_(shape), attrs_(attrs), dtype_(dtype) {}
+  AttentionTiles(ProgramBuilder& builder, const AttentionShape& shape, const ir::AttentionAttrs& attrs, DType dtype,
+                 bool share_tiles)
+      : b_(builder), shape_(shape), attrs_(attrs), dtype_(dtype), share_tiles_(share_tiles) {}
 
  protected:
   using TileId = uint32_t;
@@ -64,9 +65,13 @@ class AttentionTiles {
 
   // dst [rows, 1] = op over the columns of src.
   void reduce_columns(isa::AluOp op, const isa::Access& dst, const isa::Access& src);
-  TileId row_scalar(std::string_view name, uint32_t buffers = 2) {
+  TileId row_scalar(std::string_view name) { return row_scalar(name, buffers_); }
+  TileId row_scalar(std::string_view name, uint32_t buffers) {
     return b_.tile(name, isa::Space::sbuf, kAttentionRows, 4, buffers);
   }
+  // Sets buffers_ for one of the pieces of code that treat the query tiles of a head: `looped` = a loop of its own around
+  // it.
+  void set_buffers(bool looped, bool only_piece) { buffers_ = !share_tiles_ || looped || only_piece ? 2 : 1; }
   isa::Access scalar_access(TileId tile, int64_t rows) const { return b_.dense(tile, DType::f32, rows, 1); }
   static isa::Access columns_of(const isa::Access& access, int64_t first, int64_t count);
 
@@ -76,6 +81,9 @@ class AttentionTiles {
   const DType dtype_;
   Index batch_, head_;
   TileId diagonal_ = 0;
+  // Copies of the tiles of one query tile. A rotating tile occupies its bytes during the whole loop, so where query tiles
+  // are written out one after the other they share bytes instead.
+  uint32_t buffers_ = 2;
 };
 
 }  // namespace neuron::compiler

@@ -227,6 +227,9 @@ class Canonicalizer {
     if (n.op == Op::convert || n.op == Op::bitcast_convert) {
       if (type(x).dtype == to.dtype) return x;
     }
+    if (n.op == Op::add) {
+      if (std::optional<Value> v = add_of_pads(n)) return v;
+    }
     if (n.op == Op::select) {
       if (const auto* c = splat(x)) return n.operands[c->data[0] != 0 ? 1 : 2];
       if (n.operands[1] == n.operands[2]) return n.operands[1];
@@ -237,6 +240,66 @@ class Canonicalizer {
     for (Value v : n.operands)
       if (splat(v) == nullptr) return std::nullopt;
     return fold(n);
+  }
+
+  // What a zero-padded tensor, or a concatenation of tensors and zeros, holds along one dimension.
+  struct Segments {
+    int64_t dim = -1;
+    std::vector<std::pair<int64_t, Value>> parts;  // start, tensor
+  };
+
+  bool is_zero(Value v) const {
+    const auto* c = splat(v);
+    return c != nullptr && std::all_of(c->data.begin(), c->data.end(), [](uint8_t b) { return b == 0; });
+  }
+
+  std::optional<Segments> segments_of(Value v) const {
+    const Node& n = at(v);
+    Segments s;
+    if (n.op == Op::concatenate) {
+      s.dim = std::get<ir::DimAttrs>(n.attrs).dim;
+      int64_t start = 0;
+      for (Value part : n.operands) {
+        if (!is_zero(part)) s.parts.emplace_back(start, part);
+        start += type(part).shape[static_cast<size_t>(s.dim)];
+      }
+      return s;
+    }
+    if (n.op != Op::pad || !is_zero(n.operands[1])) return std::nullopt;
+    const auto& a = std::get<ir::PadAttrs>(n.attrs);
+    for (size_t d = 0; d < a.low.size(); ++d) {
+      if (a.low[d] < 0 || a.high[d] < 0 || (!a.interior.empty() && a.interior[d] != 0)) return std::nullopt;
+      if (a.low[d] == 0 && a.high[d] == 0) continue;
+      if (s.dim >= 0) return std::nullopt;
+      s.dim = static_cast<int64_t>(d);
+      s.parts.emplace_back(a.low[d], n.operands[0]);
+    }
+    return s.dim >= 0 ? std::optional<Segments>(s) : std::nullopt;
+  }
+
+  // Gradients of slices: zero-padded parts that do not overlap, added. The sum is their concatenation.
+  std::optional<Value> add_of_pads(const Node& n) {
+    std::optional<Segments> a = segments_of(n.operands[0]), b = segments_of(n.operands[1]);
+    if (!a || !b || a->dim != b->dim || a->parts.size() + b->parts.size() > 64) return std::nullopt;
+    a->parts.insert(a->parts.end(), b->parts.begin(), b->parts.end());
+    std::sort(a->parts.begin(), a->parts.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    const auto dim = static_cast<size_t>(a->dim);
+    const ir::Type& to = n.types[0];
+    std::vector<Value> parts;
+    int64_t end = 0;
+    const auto gap = [&](int64_t size) {
+      ir::Type zeros = to;
+      zeros.shape[dim] = size;
+      if (size > 0) parts.push_back(splat_of(zeros, std::vector<uint8_t>(size_of(to.dtype), 0), n.label));
+    };
+    for (const auto& [start, part] : a->parts) {
+      if (start < end) return std::nullopt;
+      gap(start - end);
+      parts.push_back(part);
+      end = start + type(part).shape[dim];
+    }
+    gap(to.shape[dim] - end);
+    return add(Op::concatenate, std::move(parts), to, ir::DimAttrs{a->dim}, n.label);
   }
 
   bool is_one(Value v) const {

@@ -246,6 +246,7 @@ void Fuser::need_store(ir::Value value) {
     if (s.value == value && s.output < 0) return;
   Store s;
   s.value = value;
+  s.result = value.result;
   if (r.kind == RegionKind::node) {
     s.view = identity_view(graph_.type(value).shape);
   } else {
@@ -267,6 +268,13 @@ Status Fuser::materialize(ir::Value value) {
   Store store;
   store.value = copy_name(value);
   store.view = identity_view(shape);
+  View permuted = store.view;
+  const ir::Value member = look_through_views(value, &permuted);
+  if (!(member == value)) {  // its own region stores it in this order
+    NEURON_RETURN_IF_ERROR(store_part(value, std::vector<int64_t>(shape.size(), 0), shape, std::move(store)));
+    copies_[key(value)] = last_store_region_;
+    return {};
+  }
   NEURON_RETURN_IF_ERROR(copy_to(value, std::vector<int64_t>(shape.size(), 0), shape, std::move(store)));
   copies_[key(value)] = static_cast<int32_t>(plan_.regions.size()) - 1;
   return {};
@@ -410,8 +418,8 @@ Result<FusionPlan> Fuser::run() {
   for (size_t i = 0; i < graph_.nodes.size(); ++i)
     NEURON_RETURN_IF_ERROR(visit(static_cast<int32_t>(i)).within(graph_.labels[static_cast<size_t>(graph_.nodes[i].label)]));
   NEURON_RETURN_IF_ERROR(write_outputs());
-  NEURON_RETURN_IF_ERROR(place_outputs(graph_, plan_));
   for (size_t r = 0; r < building_.size(); ++r) plan_.regions[r].rows = building_[r].rows;
+  NEURON_RETURN_IF_ERROR(place_outputs(graph_, plan_));
   finish_regions();
   return std::move(plan_);
 }

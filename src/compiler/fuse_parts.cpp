@@ -25,6 +25,7 @@ Status Fuser::copy_to(ir::Value value, const std::vector<int64_t>& start, const 
         store.view = std::move(to);
         store.term = x.term;
         done.stores.push_back(std::move(store));
+        last_store_region_ = region;
         return {};
       }
       drop_last_region();
@@ -38,6 +39,7 @@ Status Fuser::copy_to(ir::Value value, const std::vector<int64_t>& start, const 
 
 Status Fuser::store_part(ir::Value value, const std::vector<int64_t>& start, const std::vector<int64_t>& shape, Store store) {
   if (shape == graph_.type(value).shape) {
+    NEURON_RETURN_IF_ERROR(place_under_views(value));
     const ir::Value member = look_through_views(value, &store.view);
     if (!(member == value)) {
       const std::vector<int64_t>& whole = graph_.type(member).shape;
@@ -47,7 +49,10 @@ Status Fuser::store_part(ir::Value value, const std::vector<int64_t>& start, con
   }
   const NodeState& s = state_[static_cast<size_t>(value.node)];
   const std::vector<int64_t>& whole = graph_.type(value).shape;
-  if (s.region >= 0 && plan_.regions[static_cast<size_t>(s.region)].kind == RegionKind::node && store.output >= 0) {
+  const bool whole_node = s.region >= 0 && plan_.regions[static_cast<size_t>(s.region)].kind == RegionKind::node && shape == whole;
+  if (whole_node) {
+    store.result = value.result;
+    last_store_region_ = s.region;
     plan_.regions[static_cast<size_t>(s.region)].stores.push_back(std::move(store));
     return {};
   }
@@ -66,6 +71,7 @@ Status Fuser::store_part(ir::Value value, const std::vector<int64_t>& start, con
     store.view = std::move(to);
     store.term = *find_term(s.region, value, view);
     r.stores.push_back(std::move(store));
+    last_store_region_ = s.region;
     return {};
   }
 }
@@ -82,10 +88,8 @@ Status Fuser::place_concatenate(int32_t id) {
       Store store;
       store.value = {id, 0};
       store.view = {at * strides[dim], strides};
-      const auto before = static_cast<int32_t>(plan_.regions.size());
       NEURON_RETURN_IF_ERROR(store_part(v, std::vector<int64_t>(shape.size(), 0), shape, std::move(store)));
-      const auto after = static_cast<int32_t>(plan_.regions.size());
-      last = std::max(last, after > before ? after - 1 : state_[static_cast<size_t>(v.node)].region);
+      last = std::max(last, last_store_region_);
     }
     at += shape[dim];
   }
@@ -165,6 +169,18 @@ Status Fuser::write_output(int32_t output) {
     return {};
   }
   return store_part(v, std::vector<int64_t>(shape.size(), 0), shape, std::move(store));
+}
+
+// An inlined operation under views that only reorder becomes a member of a region, which then stores it where it is wanted.
+Status Fuser::place_under_views(ir::Value v) {
+  for (;;) {
+    const NodeState& s = state_[static_cast<size_t>(v.node)];
+    if (s.region >= 0 || copies_.count(key(v)) != 0) return {};
+    const ir::Node& node = graph_.node(v);
+    if (is_map_op(node.op)) return place_map(v.node);
+    if (node.op != ir::Op::reshape && node.op != ir::Op::transpose && node.op != ir::Op::reverse) return {};
+    v = node.operands[0];
+  }
 }
 
 // A chain of views that reorder all elements of a region's member: the member is stored where the last view wants it.

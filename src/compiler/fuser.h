@@ -71,6 +71,7 @@ class Fuser {
   void need_store(ir::Value value);
   Result<Operand> operand(ir::Value value, bool allow_convert);
 
+  Status place_under_views(ir::Value value);
   ir::Value look_through_views(ir::Value value, View* destination) const;
 
   // fuse_resolve.cpp
@@ -93,6 +94,7 @@ class Fuser {
 
   const ir::Graph& graph_;
   const Options& options_;
+  int32_t last_store_region_ = -1;  // where store_part put its store
   std::vector<NodeState> state_;
   std::vector<int32_t> uses_;      // consumers, looking through views; outputs count
   std::vector<uint8_t> is_output_;

@@ -1,6 +1,7 @@
 #include "compiler/indexing_region.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "compiler/op_table.h"
@@ -55,6 +56,11 @@ class IndexedEmitter {
     std::vector<size_t> groups{t_.batch, t_.extents.size() - t_.batch};
     collapse_groups(t_.extents, groups, views);
     t_.batch = groups[0];
+    combined_ = t_.parts.size() > 1 || t_.clamp;
+    if (combined_) {  // element numbers count from the lowest address, also along flipped dimensions
+      for (const IndexPart& p : t_.parts)
+        if (p.stride < 0) t_.addressed_view.offset += p.stride * (p.bound - 1);
+    }
     plan();
     TileNest nest(b_, t_.extents, plans_);
     std::vector<size_t> order;
@@ -185,7 +191,7 @@ class IndexedEmitter {
       index_bound_ = 1;
       return a;
     }
-    if (t_.parts.size() == 1 && !t_.clamp) {
+    if (!combined_) {
       const IndexPart& p = t_.parts[0];
       index_stride_ = p.stride;
       index_bound_ = p.bound;
@@ -198,19 +204,24 @@ class IndexedEmitter {
     Access valid;
     for (const IndexPart& p : t_.parts) {
       const Access x = load(p, DType::i64);
-      index_bound_ += p.stride * (p.bound - 1);
+      index_bound_ += std::abs(p.stride) * (p.bound - 1);
+      const int64_t shift = p.stride < 0 ? -p.stride * (p.bound - 1) : 0;
+      const AluOp then = shift != 0 ? AluOp::add : AluOp::bypass;
+      const isa::ScalarOperand by = shift != 0 ? ProgramBuilder::immediate_int(shift) : isa::ScalarOperand{};
       Access scaled = fresh(DType::i64);
       if (t_.clamp) {
         b_.tensor_scalar(Engine::gpsimd, DType::i64, scaled, x, AluOp::maximum, ProgramBuilder::immediate_int(0), false,
                          AluOp::minimum, ProgramBuilder::immediate_int(p.bound - 1));
-        b_.tensor_scalar(Engine::gpsimd, DType::i64, scaled, scaled, AluOp::multiply, ProgramBuilder::immediate_int(p.stride));
+        b_.tensor_scalar(Engine::gpsimd, DType::i64, scaled, scaled, AluOp::multiply, ProgramBuilder::immediate_int(p.stride), false,
+                         then, by);
       } else {
         // Inside means clamping changes nothing.
         b_.tensor_scalar(Engine::gpsimd, DType::i64, scaled, x, AluOp::maximum, ProgramBuilder::immediate_int(0), false,
                          AluOp::minimum, ProgramBuilder::immediate_int(p.bound - 1));
         Access inside = fresh(DType::i64);
         b_.tensor_tensor(Engine::gpsimd, DType::i64, AluOp::equal, inside, scaled, x);
-        b_.tensor_scalar(Engine::gpsimd, DType::i64, scaled, scaled, AluOp::multiply, ProgramBuilder::immediate_int(p.stride));
+        b_.tensor_scalar(Engine::gpsimd, DType::i64, scaled, scaled, AluOp::multiply, ProgramBuilder::immediate_int(p.stride), false,
+                         then, by);
         if (valid.present()) b_.tensor_tensor(Engine::gpsimd, DType::i64, AluOp::multiply, inside, inside, valid);
         valid = inside;
       }
@@ -237,6 +248,7 @@ class IndexedEmitter {
   ProgramBuilder& b_;
   IndexedTransfer t_;
   bool scatter_;
+  bool combined_ = false;  // several index components, or clamped ones: an element number is computed
   std::vector<DimPlan> plans_;
   int64_t index_stride_ = 0, index_bound_ = 0;  // of the index tile just made
 };

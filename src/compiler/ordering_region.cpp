@@ -98,7 +98,7 @@ class ScanEmitter {
     compute_ = isa::compute_type_for(dtype_);
     engine_ = compute_ == DType::f32 ? Engine::vector : Engine::gpsimd;
     position_ = lines_.length < kExactInF32 ? DType::f32 : DType::i64;
-    with_index_ = std::any_of(region.stores.begin(), region.stores.end(), [](const Store& s) { return s.value.result == 1; });
+    with_index_ = std::any_of(region.stores.begin(), region.stores.end(), [](const Store& s) { return s.result == 1; });
   }
 
   Status run() {
@@ -159,7 +159,7 @@ class ScanEmitter {
     if (with_index_) index = positions(f, t, x, y);
     for (size_t s = 0; s < region_.stores.size(); ++s) {
       const Store& store = region_.stores[s];
-      const bool value = store.value.result == 0;
+      const bool value = store.result == 0;
       const Access& from = value ? y : index;
       b_.dma_store(line_access(b_, f, context_.destination(store), value ? dtype_ : DType::i64, lines_.to[s], lines_.to_step[s],
                                t.start, t.count),
@@ -224,7 +224,7 @@ Status order_in_memory(EmitContext& context, const Region& region, const Lines& 
   const Operand& x = region.operands[0];
   Access results[2];
   for (size_t s = 0; s < region.stores.size(); ++s) {
-    const int32_t r = region.stores[s].value.result;
+    const int32_t r = region.stores[s].result;
     results[r] = line_access(b, f, context.destination(region.stores[s]), r == 0 ? x.stored : DType::i64, l.to[s], l.to_step[s], 0, k);
   }
   for (int r = 0; r < 2; ++r) {
@@ -277,7 +277,7 @@ Status emit_order(EmitContext& context, const Region& region) {
     b.top_k(isa::compute_type_for(dtype), values, indices, row, largest);
     for (size_t s = 0; s < region.stores.size(); ++s) {
       const Store& store = region.stores[s];
-      const bool value = store.value.result == 0;
+      const bool value = store.result == 0;
       b.dma_store(line_access(b, f, context.destination(store), value ? dtype : DType::i64, l.to[s], l.to_step[s], 0, k),
                   value ? values : indices);
     }

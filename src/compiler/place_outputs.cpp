@@ -32,12 +32,12 @@ class OutputPlacer {
   Status run() {
     collect_reads();
     // Nodes with code of their own first: they write each result once, into the output's buffer if nothing forbids it.
-    const size_t computed = plan_.regions.size();
-    for (size_t r = 0; r < computed; ++r) {
+    for (size_t r = 0; r < plan_.regions.size(); ++r) {
       if (plan_.regions[r].kind != RegionKind::node) continue;
       share_output_buffers(r, true);
       store_results_once(r);
     }
+    insert_copies();
     const size_t regions = plan_.regions.size();
     for (size_t r = 0; r < regions; ++r) {
       for (size_t s = 0; s < plan_.regions[r].stores.size(); ++s) {
@@ -119,7 +119,7 @@ class OutputPlacer {
     const ir::Output& out = graph_.outputs[static_cast<size_t>(output)];
     const std::vector<int64_t>& shape = graph_.type(out.value).shape;
     store.output = -1;
-    store.value = staging_of(output, store.value.result);
+    store.value = staging_of(output, store.result);
     Region copy;
     copy.node = out.value.node;
     Term load;
@@ -167,46 +167,65 @@ class OutputPlacer {
     std::vector<Store> kept;
     const std::vector<Store> all = plan_.regions[r].stores;
     for (const Store& s : all) {
-      const auto same = [&](const Store& o) { return o.value.result == s.value.result && o.value.node == s.value.node; };
+      const auto same = [&](const Store& o) { return o.result == s.result; };
       if (std::count_if(all.begin(), all.end(), same) == 1) {
         kept.push_back(s);
         continue;
       }
-      const View dense = identity_view(graph_.type(s.value).shape);
+      const ir::Value value{plan_.regions[r].node, s.result};
+      const std::vector<int64_t>& shape = graph_.type(value).shape;
+      const View dense = identity_view(shape);
       if (std::none_of(kept.begin(), kept.end(), same)) {
         Store base = s;
+        base.value = value;
         base.output = -1;
         base.view = dense;
         kept.push_back(std::move(base));
       }
-      if (s.output < 0) continue;
+      if (s.output < 0 && s.value == value) continue;
       Region copy;
-      copy.node = s.value.node;
+      copy.node = value.node;
       Term load;
       load.kind = TermKind::load;
-      load.dtype = graph_.type(s.value).dtype;
-      load.source = s.value;
+      load.dtype = graph_.type(value).dtype;
+      load.source = value;
       Store to = s;
       to.term = 0;
       to.view = {s.view.offset, {}};
-      for (size_t d = 0; d < dense.strides.size(); ++d) {
-        const int64_t extent = graph_.type(s.value).shape[d];
-        if (extent == 1) continue;
-        copy.expression.extents.push_back(extent);
+      for (size_t d = 0; d < shape.size(); ++d) {
+        if (shape[d] == 1) continue;
+        copy.expression.extents.push_back(shape[d]);
         load.view.strides.push_back(dense.strides[d]);
         to.view.strides.push_back(s.view.strides[d]);
       }
       copy.expression.reduced.assign(copy.expression.extents.size(), 0);
       copy.expression.terms.push_back(std::move(load));
       copy.stores.push_back(std::move(to));
-      plan_.regions.push_back(std::move(copy));
-      live_.emplace_back(1, 1);
+      copies_.emplace_back(r, std::move(copy));
     }
     plan_.regions[r].stores = std::move(kept);
   }
 
+  // Copies follow the region whose result they copy: later regions may read them. Positions change, so reads are collected
+  // again.
+  void insert_copies() {
+    if (copies_.empty()) return;
+    std::vector<Region> regions;
+    size_t next = 0;
+    for (size_t r = 0; r < plan_.regions.size(); ++r) {
+      regions.push_back(std::move(plan_.regions[r]));
+      for (; next < copies_.size() && copies_[next].first == r; ++next) regions.push_back(std::move(copies_[next].second));
+    }
+    plan_.regions = std::move(regions);
+    copies_.clear();
+    reads_.clear();
+    live_.clear();
+    collect_reads();
+  }
+
   const ir::Graph& graph_;
   FusionPlan& plan_;
+  std::vector<std::pair<size_t, Region>> copies_;
   std::unordered_map<int32_t, int32_t> parameter_of_;  // node -> tensor parameter index
   std::unordered_map<int32_t, Reads> reads_;           // tensor parameter index -> readers
   std::vector<std::vector<uint8_t>> live_;

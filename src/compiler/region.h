@@ -30,10 +30,12 @@ struct Operand {
   DType dtype = DType::f32;
 };
 
-// Writes a term of the expression, or (kind node) result `value.result`, to memory. `view` counts memory elements of the
+// Writes a term of the expression, or (kind node) result `result` of the node, to memory. `value` names the scratch buffer (it
+// may be a view of the result, stored in the view's order). `view` counts memory elements of the
 // destination over the expression's space; for kind node over the result's own dimensions.
 struct Store {
   int32_t term = -1;
+  int32_t result = 0;
   ir::Value value;
   int32_t output = -1;  // graph output, or -1: the scratch buffer of `value`
   View view;

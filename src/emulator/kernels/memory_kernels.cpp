@@ -166,32 +166,65 @@ void fma_row_f64(double* sum, double w, const double* x, size_t n) {
 
 constexpr int kBatch = 16;
 
+#if defined(__AVX512F__)
+using Words = __m512i;  // kWords 32-bit words
+constexpr int kWords = 16;
+NEURON_INLINE Words splat(uint32_t x) { return _mm512_set1_epi32(static_cast<int>(x)); }
+NEURON_INLINE Words load_words(const uint32_t* p) { return _mm512_loadu_si512(p); }
+NEURON_INLINE void store_words(uint32_t* p, Words x) { _mm512_storeu_si512(p, x); }
+NEURON_INLINE Words exclusive_or(Words a, Words b, Words c) { return _mm512_xor_si512(_mm512_xor_si512(a, b), c); }
+NEURON_INLINE Words multiply_low(Words a, Words m) { return _mm512_mullo_epi32(a, m); }
+NEURON_INLINE Words multiply_high(Words a, Words m) {
+  const __m512i even = _mm512_srli_epi64(_mm512_mul_epu32(a, m), 32);
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), m);
+  return _mm512_mask_blend_epi32(0xaaaa, even, odd);
+}
+#elif defined(__AVX2__)
+using Words = __m256i;
+constexpr int kWords = 8;
+NEURON_INLINE Words splat(uint32_t x) { return _mm256_set1_epi32(static_cast<int>(x)); }
+NEURON_INLINE Words load_words(const uint32_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+NEURON_INLINE void store_words(uint32_t* p, Words x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x); }
+NEURON_INLINE Words exclusive_or(Words a, Words b, Words c) { return _mm256_xor_si256(_mm256_xor_si256(a, b), c); }
+NEURON_INLINE Words multiply_low(Words a, Words m) { return _mm256_mullo_epi32(a, m); }
+NEURON_INLINE Words multiply_high(Words a, Words m) {
+  const __m256i even = _mm256_srli_epi64(_mm256_mul_epu32(a, m), 32);
+  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), m);
+  return _mm256_blend_epi32(even, odd, 0xaa);
+}
+#else
+using Words = uint32_t;
+constexpr int kWords = 1;
+NEURON_INLINE Words splat(uint32_t x) { return x; }
+NEURON_INLINE Words load_words(const uint32_t* p) { return *p; }
+NEURON_INLINE void store_words(uint32_t* p, Words x) { *p = x; }
+NEURON_INLINE Words exclusive_or(Words a, Words b, Words c) { return a ^ b ^ c; }
+NEURON_INLINE Words multiply_low(Words a, Words m) { return a * m; }
+NEURON_INLINE Words multiply_high(Words a, Words m) { return static_cast<uint32_t>(uint64_t{a} * m >> 32); }
+#endif
+
 // Words 0 and 1 for counters first..first+15.
 NEURON_INLINE void philox(uint64_t key, uint64_t first, uint32_t (&w0)[kBatch], uint32_t (&w1)[kBatch]) {
-  uint32_t c0[kBatch], c1[kBatch], c2[kBatch], c3[kBatch];
   for (int i = 0; i < kBatch; ++i) {
     const uint64_t counter = first + static_cast<uint64_t>(i);
-    c0[i] = static_cast<uint32_t>(counter);
-    c1[i] = static_cast<uint32_t>(counter >> 32);
-    c2[i] = 0;
-    c3[i] = 0;
+    w0[i] = static_cast<uint32_t>(counter);
+    w1[i] = static_cast<uint32_t>(counter >> 32);
   }
-  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < kBatch; ++i) {
-      const uint64_t p0 = uint64_t{0xD2511F53u} * c0[i], p1 = uint64_t{0xCD9E8D57u} * c2[i];
-      const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0, n2 = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
-      c1[i] = static_cast<uint32_t>(p1);
-      c3[i] = static_cast<uint32_t>(p0);
-      c0[i] = n0;
-      c2[i] = n2;
+  for (int i = 0; i < kBatch; i += kWords) {
+    Words c0 = load_words(w0 + i), c1 = load_words(w1 + i), c2 = splat(0), c3 = splat(0);
+    uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+    for (int round = 0; round < 10; ++round) {
+      const Words m0 = splat(0xD2511F53u), m1 = splat(0xCD9E8D57u);
+      const Words n0 = exclusive_or(multiply_high(c2, m1), c1, splat(k0)), n2 = exclusive_or(multiply_high(c0, m0), c3, splat(k1));
+      c1 = multiply_low(c2, m1);
+      c3 = multiply_low(c0, m0);
+      c0 = n0;
+      c2 = n2;
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
     }
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  for (int i = 0; i < kBatch; ++i) {
-    w0[i] = c0[i];
-    w1[i] = c1[i];
+    store_words(w0 + i, c0);
+    store_words(w1 + i, c1);
   }
 }
 

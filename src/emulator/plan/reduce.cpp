@@ -58,9 +58,12 @@ T tree(AluOp op, T* lanes) {
 template <>
 float tree<float>(AluOp op, float* s) {
   const auto run = [s](auto f) {
-    for (int d = 8; d > 0; d /= 2)
-      for (int l = 0; l < d; ++l) s[l] = f(s[l], s[l + d]);
-    return s[0];
+    // Distances written out, so that the compiler sees vectors.
+    for (int l = 0; l < 8; ++l) s[l] = f(s[l], s[l + 8]);
+    for (int l = 0; l < 4; ++l) s[l] = f(s[l], s[l + 4]);
+    s[0] = f(s[0], s[2]);
+    s[1] = f(s[1], s[3]);
+    return f(s[0], s[1]);
   };
   switch (op) {
     case AluOp::add: return run([](float a, float b) { return a + b; });

@@ -36,6 +36,7 @@ void LoopNode::run(Context& c, uint32_t, uint32_t) {
   const int64_t pieces = (trip + per_piece - 1) / per_piece;
   std::vector<Context*> contexts(static_cast<size_t>(threads), nullptr);
   c.may_fork = false;
+  c.plan->ready_workers(threads);
   c.launch->pool.parallel_for(pieces, [&](int64_t piece, int worker) {
     Context*& mine = contexts[static_cast<size_t>(worker)];
     if (!mine) mine = worker == 0 ? &c : &c.plan->fork(worker, c, own_tiles);
@@ -72,6 +73,7 @@ void GroupNode::run(Context& c, uint32_t first, uint32_t last) {
   std::vector<Context*> contexts(static_cast<size_t>(threads), nullptr);
   static const std::vector<RegionTile> none;
   c.may_fork = false;
+  c.plan->ready_workers(threads);
   c.launch->pool.parallel_for(pieces, [&](int64_t piece, int worker) {
     Context*& mine = contexts[static_cast<size_t>(worker)];
     if (!mine) mine = worker == 0 ? &c : &c.plan->fork(worker, c, none);
@@ -115,6 +117,18 @@ std::unique_ptr<Context> Plan::new_context(Stream& s) {
   c->group_buffer = arena_.allocate(static_cast<size_t>(group_bytes) + 64);
   c->scratch = arena_.allocate(static_cast<size_t>(kScratchBuffers) * (kStrip + 64) * 16);
   return c;
+}
+
+void Plan::ready_workers(int threads) {
+  Stream& s = *current_;
+  if (static_cast<size_t>(threads) <= s.workers.size()) return;
+  s.workers.resize(static_cast<size_t>(threads));
+  for (int w = 1; w < threads; ++w) {
+    std::unique_ptr<Context>& c = s.workers[static_cast<size_t>(w)];
+    if (c) continue;
+    c = new_context(s);
+    for (size_t t = 0; t < s.layouts.size(); ++t) c->blocks[t] = arena_.allocate(static_cast<size_t>(s.layouts[t].total_bytes));
+  }
 }
 
 Context& Plan::fork(int worker, const Context& parent, const std::vector<RegionTile>& own) {
@@ -170,7 +184,6 @@ Status Plan::run(Launch& launch) {
 }
 
 Status Plan::run_streams(Launch& launch) {
-  const size_t threads = static_cast<size_t>(launch.pool.threads());
   for (Stream& s : streams_) {
     Context& c = *s.main;
     c.launch = &launch;
@@ -178,14 +191,6 @@ Status Plan::run_streams(Launch& launch) {
     c.may_fork = true;
     c.nanoseconds_since_check = 0;
     for (size_t t = 0; t < launch.tensors.size(); ++t) c.bases[t] = launch.tensors[t].data;
-    if (threads > s.workers.size()) {
-      s.workers.resize(threads);
-      for (size_t w = 1; w < threads; ++w) {
-        if (s.workers[w]) continue;
-        s.workers[w] = new_context(s);
-        for (size_t t = 0; t < s.layouts.size(); ++t) s.workers[w]->blocks[t] = arena_.allocate(static_cast<size_t>(s.layouts[t].total_bytes));
-      }
-    }
   }
   std::vector<int64_t> signalled(program_->semaphores, 0);
   std::vector<size_t> position(streams_.size(), 0);

@@ -58,6 +58,8 @@ class Plan final : public Executor {
   Status prepare(bool pessimistic);
   Status run(Launch& launch) override;
 
+  // Makes the contexts of workers 1..threads-1: most programs never need them. Before a parallel region, not inside.
+  void ready_workers(int threads);
   // The context of pool worker `worker` (> 0) while `parent` forks; its tiles are the parent's except `own`.
   Context& fork(int worker, const Context& parent, const std::vector<RegionTile>& own);
   void join(Context& parent);

@@ -110,23 +110,28 @@ std::string check(const ir::testing::GeneratedGraph& g, const Options& options, 
   return "";
 }
 
-int failures = 0, checked = 0;
+ir::testing::GeneratorOptions options_of(const std::string& theme) {
+  ir::testing::GeneratorOptions go;
+  if (theme == "dtypes") {
+    go.themes = {"unary", "binary", "compare", "shape", "reduce"};
+    go.dtypes = {DType::u8,  DType::i8,  DType::i16,  DType::u16,      DType::u32,    DType::u64,
+                 DType::f64, DType::c64, DType::c128, DType::f8e4m3fn, DType::f8e5m2};
+  } else if (theme == "large") {  // several tiles and tails
+    go.max_elements = 400000;
+    go.operators = 5;
+    go.themes = {"unary", "binary", "compare", "shape", "reduce", "scan", "index"};
+  } else if (theme != "all") {
+    go.themes = {theme};
+  }
+  return go;
+}
 
 void run_theme(const std::string& theme, int count, const Options& options = {}) {
   for (int seed = 1; seed <= count; ++seed) {
-    ir::testing::GeneratorOptions go;
-    if (theme != "all") go.themes = {theme};
-    if (theme == "dtypes") {
-      go.themes = {"unary", "binary", "compare", "shape", "reduce"};
-      go.dtypes = {DType::u8, DType::i8, DType::i16, DType::u16, DType::u32, DType::u64, DType::f64, DType::c64, DType::c128, DType::f8e4m3fn, DType::f8e5m2};
-    }
+    const ir::testing::GeneratorOptions go = options_of(theme);
     const auto g = ir::testing::GraphGenerator(static_cast<uint64_t>(seed), go).next();
     const std::string problem = check(g, options, false);
-    ++checked;
-    if (!problem.empty()) {
-      ADD_FAILURE() << "--theme " << theme << " --seed " << seed << ": " << problem.substr(0, 400);
-      ++failures;
-    }
+    if (!problem.empty()) ADD_FAILURE() << "--theme " << theme << " --seed " << seed << ": " << problem.substr(0, 400);
   }
 }
 
@@ -144,6 +149,7 @@ TEST(GeneratedGraphs, Random) { run_theme("random", kSeeds); }
 TEST(GeneratedGraphs, Attention) { run_theme("attention", kSeeds); }
 TEST(GeneratedGraphs, OtherDTypes) { run_theme("dtypes", kSeeds); }
 TEST(GeneratedGraphs, Everything) { run_theme("all", 4 * kSeeds); }
+TEST(GeneratedGraphs, Large) { run_theme("large", kSeeds / 2); }
 TEST(GeneratedGraphs, EverythingUnfused) {
   Options o;
   o.disabled_passes = {"fuse", "select", "canonicalize"};
@@ -151,13 +157,7 @@ TEST(GeneratedGraphs, EverythingUnfused) {
 }
 
 int run_one(const char* theme, uint64_t seed) {
-  ir::testing::GeneratorOptions go;
-  if (std::strcmp(theme, "dtypes") == 0) {
-    go.themes = {"unary", "binary", "compare", "shape", "reduce"};
-    go.dtypes = {DType::u8, DType::i8, DType::i16, DType::u16, DType::u32, DType::u64, DType::f64, DType::c64, DType::c128, DType::f8e4m3fn, DType::f8e5m2};
-  } else if (std::strcmp(theme, "all") != 0) {
-    go.themes = {theme};
-  }
+  const ir::testing::GeneratorOptions go = options_of(theme);
   const std::string problem = check(ir::testing::GraphGenerator(seed, go).next(), {}, true);
   std::fprintf(stderr, "%s\n", problem.empty() ? "ok" : problem.c_str());
   return problem.empty() ? 0 : 1;

@@ -29,7 +29,8 @@ void check(const ir::Graph& g, double scale = 4.0, const Options& options = {}) 
   auto expected = ir::evaluate(g, inputs, {});
   ASSERT_TRUE(expected.ok()) << expected.status().message();
   for (int order = 0; order < 4; ++order) {
-    auto actual = testing::run(g, inputs, order == 0 ? Executed::interpreter : Executed::shuffled, static_cast<uint64_t>(order), 1, options);
+    const Executed how = order == 0 ? Executed::interpreter : order == 3 ? Executed::plan : Executed::shuffled;
+    auto actual = testing::run(g, inputs, how, static_cast<uint64_t>(order), 1, options);
     ASSERT_TRUE(actual.ok()) << actual.status().message() << "\n" << ir::print(g);
     for (size_t o = 0; o < expected->size(); ++o)
       ASSERT_EQ(testing::difference((*expected)[o], (*actual)[o], scale), "") << "output " << o << " order " << order << "\n" << ir::print(g) << *describe_regions(g, options);
@@ -235,6 +236,84 @@ TEST(LoopRegion, RowsLongerThanAPartitionAreSortedInMemory) {
   m.out({s.node, 1});
   m.out(m.b.top_k(x, 5, false));
   check(m.graph);
+}
+
+// Shapes with several tiles and tails, any layout, views between the operations.
+TEST(LoopRegion, RandomChainsOnLargeTensors) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    std::mt19937_64 rng(seed);
+    const auto pick = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(rng); };
+    Maker m;
+    std::vector<int64_t> shape;
+    const int64_t rank = pick(1, 4);
+    int64_t left = 300000;
+    for (int64_t d = 0; d < rank; ++d) {
+      const int64_t most = d + 1 == rank ? left : std::min<int64_t>(left, 700);
+      shape.push_back(pick(1, std::max<int64_t>(1, pick(0, 2) ? std::min<int64_t>(most, 300) : most)));
+      left = std::max<int64_t>(1, left / shape.back());
+    }
+    const DType dtypes[] = {DType::f32, DType::f32, DType::bf16, DType::i32, DType::boolean, DType::f16, DType::i64};
+    const DType dtype = dtypes[pick(0, 6)];
+    const auto operand = [&] {
+      std::vector<int64_t> strides = testing::random_strides(shape, rng);
+      Value v = m.in({dtype, shape}, std::move(strides));
+      return dtype == DType::f32 ? v : m.b.convert(v, DType::f32);
+    };
+    Value x = operand();
+    for (int64_t step = pick(1, 6); step > 0; --step) {
+      switch (pick(0, 6)) {
+        case 0: x = m.b.binary(Op::add, x, operand()); break;
+        case 1: x = m.b.unary(Op::tanh, x); break;
+        case 2: {
+          std::vector<int64_t> order(shape.size());
+          for (size_t d = 0; d < order.size(); ++d) order[d] = static_cast<int64_t>(d);
+          std::shuffle(order.begin(), order.end(), rng);
+          x = m.b.transpose(x, order);
+          shape = m.b.type(x).shape;
+          break;
+        }
+        case 3: {
+          const int64_t d = pick(0, static_cast<int64_t>(shape.size()) - 1);
+          Value s = m.b.reduce(pick(0, 1) ? ir::Reducer::add : ir::Reducer::maximum, x, {d});
+          std::vector<int64_t> others;
+          for (int64_t k = 0; k < static_cast<int64_t>(shape.size()); ++k)
+            if (k != d) others.push_back(k);
+          const double scale = 1.0 / static_cast<double>(shape[static_cast<size_t>(d)]);
+          s = m.b.binary(Op::multiply, s, m.b.splat(m.b.type(s), scale));
+          x = m.b.binary(Op::subtract, x, m.b.broadcast_in_dim(s, shape, others));
+          break;
+        }
+        case 4: {
+          std::vector<int64_t> start, limit, stride;
+          for (int64_t e : shape) {
+            start.push_back(pick(0, e / 4));
+            limit.push_back(pick(e - e / 4, e));
+            stride.push_back(pick(1, 2));
+          }
+          x = m.b.slice(x, start, limit, stride);
+          shape = m.b.type(x).shape;
+          break;
+        }
+        case 5: x = m.b.reverse(x, {pick(0, static_cast<int64_t>(shape.size()) - 1)}); break;
+        default: {
+          int64_t n = 1;
+          for (int64_t e : shape) n *= e;
+          for (int64_t p : {6, 4, 5, 3, 2}) {
+            if (n % p != 0) continue;
+            x = m.b.reshape(x, {n / p, p});
+            shape = {n / p, p};
+            break;
+          }
+          break;
+        }
+      }
+    }
+    if (pick(0, 2) == 0) x = m.b.reduce(ir::Reducer::add, x, {pick(0, static_cast<int64_t>(shape.size()) - 1)});
+    m.b.output(x, testing::random_strides(m.b.type(x).shape, rng));
+    if (pick(0, 1)) m.out(x);
+    check(m.graph, 256);
+    if (HasFatalFailure()) FAIL() << "seed " << seed;
+  }
 }
 
 TEST(LoopRegion, UnfusedGraphsGiveTheSame) {

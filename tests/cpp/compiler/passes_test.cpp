@@ -58,6 +58,16 @@ TEST(Canonicalize, EmptyReductionsAreIdentities) {
   EXPECT_EQ(m.graph.nodes.back().op, Op::constant);
 }
 
+TEST(Canonicalize, SumOfDisjointPadsIsAConcatenation) {
+  Maker m;
+  Value x = m.in(f32({2, 3})), y = m.in(f32({4, 3})), zero = m.b.splat(f32({}), 0);
+  Value a = m.b.pad(x, zero, {1, 0}, {6, 0}), c = m.b.pad(y, zero, {5, 0}, {0, 0});
+  m.out(m.b.binary(Op::add, a, c));
+  canonicalize(m.graph, {});
+  EXPECT_EQ(m.graph.nodes.back().op, Op::concatenate) << ir::print(m.graph);
+  EXPECT_EQ(m.graph.nodes.back().operands.size(), 4u);
+}
+
 TEST(Fuse, IndependentProducersOfOneSumAreOneRegion) {
   Maker m;
   Value a = m.in(f32({100})), b = m.in(f32({100})), c = m.in(f32({100})), d = m.in(f32({100}));

@@ -139,12 +139,13 @@ def significant_strides(shape, strides):
     """Strides that matter: those of dims with at least two elements, of tensors that hold something."""
     if 0 in shape:
         return None
-    return [s for n, s in zip(shape, strides) if n > 1]
+    return [s for n, s in zip(shape, strides, strict=True) if n > 1]
 
 
 TOLERANCE = {
     torch.float16: (2e-3, 1e-4), torch.bfloat16: (1.6e-2, 1e-3), torch.float32: (2e-5, 2e-6), torch.float64: (1e-9, 1e-10),
-    torch.complex64: (5e-5, 1e-5), torch.complex128: (1e-9, 1e-10), torch.float8_e4m3fn: (0.125, 0), torch.float8_e5m2: (0.25, 0),
+    torch.complex64: (5e-5, 1e-5), torch.complex128: (1e-9, 1e-10),
+    torch.float8_e4m3fn: (0.125, 0), torch.float8_e5m2: (0.25, 0),
 }  # fmt: skip
 
 
@@ -234,7 +235,7 @@ def check_call(func, args, kwargs, results):
         COVERAGE[name].metas += 1
         if len(metas) != len(reference):
             raise AssertionError(f"{where}: infer gives {len(metas)} results, CPU {len(reference)}")
-        for i, (m, r) in enumerate(zip(metas, reference)):
+        for i, (m, r) in enumerate(zip(metas, reference, strict=True)):
             if (m is None) != (r is None):
                 raise AssertionError(f"{where}: result {i}: infer {m}, CPU {r}")
             if m is None:
@@ -249,7 +250,7 @@ def check_call(func, args, kwargs, results):
         if str(error).startswith("unsupported"):
             raise Unsupported(str(error)) from None
         raise AssertionError(f"{where}: {error}") from None
-    for i, (r, t) in enumerate(zip(ours, expected)):
+    for i, (r, t) in enumerate(zip(ours, expected, strict=True)):
         if t is None:
             continue
         data = np.frombuffer(bytearray(r[2]), dtype=np.uint8)

@@ -83,7 +83,7 @@ def test_linear_backward_gives_the_gradients_asked_for():
     for mask in itertools.product([True, False], repeat=3):
         arguments = [tensor("self", x), tensor("grad_output", g), tensor("weight", w), ("output_mask", "bools", list(mask))]
         results = lib.run("aten::linear_backward", arguments)
-        for wanted, r, i, leaf in zip(mask, results, range(3), (x, w, b)):
+        for wanted, r, i, leaf in zip(mask, results, range(3), (x, w, b), strict=True):
             assert (r is not None) == wanted
             if wanted:
                 torch.testing.assert_close(result("aten::linear_backward", arguments, i), leaf.grad)
@@ -208,10 +208,12 @@ def refused():
     yield from [
         (aten.add.Tensor, (f, torch.ones(4))), (aten.sub.Tensor, (b, b)), (aten.neg.default, (b,)), (aten.lt.Tensor, (c, c)),
         (aten.clamp.default, (f,)), (aten.bitwise_and.Tensor, (f, f)), (aten.mm.default, (m, m)), (aten.mm.default, (m, f)),
-        (aten.mm.default, (m, m.t().double())), (aten.bmm.default, (m, m)), (aten.addmm.default, (torch.ones(5, 5), m, m.t())),
+        (aten.mm.default, (m, m.t().double())), (aten.bmm.default, (m, m)),
+        (aten.addmm.default, (torch.ones(5, 5), m, m.t())),
         (aten.cat.default, ([m, torch.ones(2, 4)],)), (aten.gather.default, (m, 0, torch.zeros(1, 4, dtype=torch.int64))),
         (aten.amax.default, (torch.ones(0),)), (aten.argmax.default, (torch.ones(0),)), (aten.mean.default, (i,)),
-        (aten.index_select.default, (m, 2, i)), (aten.tril.default, (f,)), (aten.floor.default, (b,)), (aten.erf.default, (c,)),
+        (aten.index_select.default, (m, 2, i)), (aten.tril.default, (f,)),
+        (aten.floor.default, (b,)), (aten.erf.default, (c,)),
         (aten.add.Tensor, (i, i), {"alpha": 1.5}), (aten.lerp.Scalar, (f, f.double(), 0.5)), (aten.max.default, (c,)),
         (aten.masked_fill.Scalar, (i, b, 1.5j)), (aten.topk.default, (f, 4)), (aten.gelu.default, (i,)),
     ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Overloads, lists and fused optimisers that op_db does not reach."""
 
-import oracle
 import ops_testlib as lib
+import oracle
 import pytest
 import torch
 from test_direct import check, result, tensor
@@ -21,8 +21,8 @@ NUMBER_SECOND = [
     "bitwise_and.Scalar", "bitwise_or.Scalar", "bitwise_xor.Scalar", "__and__.Scalar", "__or__.Scalar", "__xor__.Scalar",
     "bitwise_left_shift.Tensor_Scalar", "bitwise_right_shift.Tensor_Scalar", "__lshift__.Scalar", "__rshift__.Scalar",
     "add.Scalar", "sub.Scalar", "mul.Scalar", "div.Scalar", "rsub.Scalar", "fmod.Scalar", "remainder.Scalar",
-    "xlogy.Scalar_Other", "eq.Scalar", "ne.Scalar", "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar", "clamp_min", "clamp_max",
-    "pow.Tensor_Scalar", "floor_divide.Scalar", "hardshrink", "softshrink", "leaky_relu",
+    "xlogy.Scalar_Other", "eq.Scalar", "ne.Scalar", "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar", "clamp_min",
+    "clamp_max", "pow.Tensor_Scalar", "floor_divide.Scalar", "hardshrink", "softshrink", "leaky_relu",
 ]  # fmt: skip
 NUMBER_FIRST = [
     "bitwise_and.Scalar_Tensor", "bitwise_or.Scalar_Tensor", "bitwise_xor.Scalar_Tensor", "bitwise_left_shift.Scalar_Tensor",
