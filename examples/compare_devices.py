@@ -33,7 +33,7 @@ class Modelled:
     executables: int = 0
     totals: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(MODEL_FIELDS, 0.0))
     physical_cores: int = 1
-    slowest: int = 0  # sequence number of the executable with the most time
+    timeline: str = "[]"  # of the executable with the most time; taken now because executables may be unloaded later
 
     @property
     def bound_by(self) -> str:
@@ -70,7 +70,7 @@ def launches() -> dict[int, int]:
 
 
 def modelled_step(before: dict[int, int], after: dict[int, int]) -> Modelled:
-    step, most = Modelled(), -1.0
+    step, most, slowest = Modelled(), -1.0, 0
     for sequence, count in after.items():
         count -= before.get(sequence, 0)
         model = torch_neuronx.model_time(sequence) if count else None
@@ -82,7 +82,9 @@ def modelled_step(before: dict[int, int], after: dict[int, int]) -> Modelled:
             step.totals[field] += count * model[field]
         step.physical_cores = max(step.physical_cores, model["physical_cores_used"])
         if model["total_ns"] * count > most:
-            most, step.slowest = model["total_ns"] * count, sequence
+            most, slowest = model["total_ns"] * count, sequence
+    if slowest:
+        step.timeline = torch_neuronx.timeline(slowest)
     return step
 
 
@@ -277,8 +279,8 @@ def main() -> int:
     console.print(table)
     console.print("[dim]greedy text:[/dim]", repr((b"def " + generation.actual).decode(errors="replace")))
     broken = broken_promises(runs, generation, arguments.dtype)
-    timeline_of = runs["neuron compiled"].modelled
-    timeline = torch_neuronx.timeline(timeline_of.slowest) if timeline_of else "[]"
+    modelled = runs["neuron compiled"].modelled
+    timeline = modelled.timeline if modelled else "[]"
     write_html(arguments.report, {n: r.losses for n, r in runs.items()}, lines, broken, timeline)
     console.print(f"report written to {arguments.report}")
     for promise in broken:

@@ -1,10 +1,11 @@
 // How an operand is reached from a region's iteration space: an affine map from space indices to element numbers, carried
 // through view operations so that views never become copies.
 //
-// A View counts elements of a value in logical row-major order: element = offset + sum_d strides[d] * i_d, whatever layout the
-// value has in memory. Reshape therefore changes nothing. Operations that permute, cut or flip dimensions need the index of
-// each dimension back; decompose() finds it, splitting a space dimension where one of its runs crosses several dimensions of
-// the value. Where no split exists (a run of 6 over rows of 4) the value has to be materialised, and flat access works again.
+// A View counts elements of a value in logical row-major order: element = offset + sum_d strides[d] * i_d, whatever layout
+// the value has in memory. Reshape therefore changes nothing. Operations that permute, cut or flip dimensions need the index
+// of each dimension back; decompose() finds it, splitting a space dimension where one of its runs crosses several dimensions
+// of the value. Where no split exists (a run of 6 over rows of 4) the value has to be materialised, and flat access works
+// again.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct View {
 };
 
 struct Split {
-  size_t dim;     // space dimension to replace by (extent/inner, inner)
+  size_t dim;  // space dimension to replace by (extent/inner, inner)
   int64_t inner;
 };
 
@@ -46,7 +47,8 @@ bool is_view_op(ir::Op op);
 // True for view operations that need no decomposition of the result's index.
 bool is_flat_view_op(ir::Op op);
 
-// The view of the operand of view operation `node`, given a view of its result decomposed into indices (unused for flat ones).
+// The view of the operand of view operation `node`, given a view of its result decomposed into indices (unused for flat
+// ones).
 View through_view_op(const ir::Node& node, const std::vector<int64_t>& operand_shape, const View& result,
                      const std::vector<View>& index);
 

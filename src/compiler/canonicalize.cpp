@@ -25,15 +25,24 @@ int64_t count(const std::vector<int64_t>& shape) {
 
 template <class T>
 bool equal_attr(const T& a, const T& b) {
-  if constexpr (std::is_same_v<T, std::monostate>) return true;
-  else if constexpr (std::is_same_v<T, ir::ConstantAttrs>) return a.splat == b.splat && a.data == b.data && a.data.size() <= 64;
-  else if constexpr (std::is_same_v<T, ir::DimAttrs>) return a.dim == b.dim;
-  else if constexpr (std::is_same_v<T, ir::DimsAttrs>) return a.dims == b.dims;
-  else if constexpr (std::is_same_v<T, ir::CompareAttrs>) return a.direction == b.direction;
-  else if constexpr (std::is_same_v<T, ir::SliceAttrs>) return a.start == b.start && a.limit == b.limit && a.stride == b.stride;
-  else if constexpr (std::is_same_v<T, ir::StridedViewAttrs>) return a.offset == b.offset && a.strides == b.strides;
-  else if constexpr (std::is_same_v<T, ir::ReduceAttrs>) return a.reducer == b.reducer && a.dims == b.dims;
-  else return false;  // never merged
+  if constexpr (std::is_same_v<T, std::monostate>)
+    return true;
+  else if constexpr (std::is_same_v<T, ir::ConstantAttrs>)
+    return a.splat == b.splat && a.data == b.data && a.data.size() <= 64;
+  else if constexpr (std::is_same_v<T, ir::DimAttrs>)
+    return a.dim == b.dim;
+  else if constexpr (std::is_same_v<T, ir::DimsAttrs>)
+    return a.dims == b.dims;
+  else if constexpr (std::is_same_v<T, ir::CompareAttrs>)
+    return a.direction == b.direction;
+  else if constexpr (std::is_same_v<T, ir::SliceAttrs>)
+    return a.start == b.start && a.limit == b.limit && a.stride == b.stride;
+  else if constexpr (std::is_same_v<T, ir::StridedViewAttrs>)
+    return a.offset == b.offset && a.strides == b.strides;
+  else if constexpr (std::is_same_v<T, ir::ReduceAttrs>)
+    return a.reducer == b.reducer && a.dims == b.dims;
+  else
+    return false;  // never merged
 }
 
 bool equal_attrs(const ir::Attrs& a, const ir::Attrs& b) {
@@ -107,7 +116,8 @@ class Canonicalizer {
     std::vector<int32_t>& same = by_hash_[h];
     for (int32_t id : same) {
       const Node& o = out_[static_cast<size_t>(id)];
-      if (o.op == node.op && o.operands == node.operands && o.types == node.types && equal_attrs(o.attrs, node.attrs)) return id;
+      if (o.op == node.op && o.operands == node.operands && o.types == node.types && equal_attrs(o.attrs, node.attrs))
+        return id;
     }
     out_.push_back(std::move(node));
     const auto id = static_cast<int32_t>(out_.size()) - 1;
@@ -153,7 +163,8 @@ class Canonicalizer {
     if (is_view_op(n.op)) return view(n, x);
     if (is_map_op(n.op)) return element_wise(n, x);
     switch (n.op) {
-      case Op::reduce: return reduce(n, x);
+      case Op::reduce:
+        return reduce(n, x);
       case Op::dot_general:
         if (n.types[0].elements() > 0 && type(x).elements() == 0) return number(n.types[0], 0.0, n.label);
         return std::nullopt;
@@ -172,7 +183,8 @@ class Canonicalizer {
         if (parts == 1) return *only;
         return std::nullopt;
       }
-      default: return std::nullopt;
+      default:
+        return std::nullopt;
     }
   }
 
@@ -218,7 +230,8 @@ class Canonicalizer {
       case Op::reverse:
         if (std::get<ir::DimsAttrs>(n.attrs).dims.empty()) return x;
         return std::nullopt;
-      default: return std::nullopt;
+      default:
+        return std::nullopt;
     }
   }
 
@@ -230,6 +243,9 @@ class Canonicalizer {
     if (n.op == Op::add) {
       if (std::optional<Value> v = add_of_pads(n)) return v;
     }
+    if (n.op == Op::compare && (type(x).dtype == DType::i64 || type(x).dtype == DType::i32)) {
+      if (std::optional<Value> v = compare_positions(n)) return v;
+    }
     if (n.op == Op::select) {
       if (const auto* c = splat(x)) return n.operands[c->data[0] != 0 ? 1 : 2];
       if (n.operands[1] == n.operands[2]) return n.operands[1];
@@ -240,6 +256,40 @@ class Canonicalizer {
     for (Value v : n.operands)
       if (splat(v) == nullptr) return std::nullopt;
     return fold(n);
+  }
+
+  // Positions (iota plus constants, of at most 2^22) compare the same as f32, which the vector engine handles.
+  std::optional<Value> compare_positions(const Node& n) {
+    constexpr int64_t kLimit = int64_t{1} << 22;
+    if (!is_position(n.operands[0], kLimit, 6) || !is_position(n.operands[1], kLimit, 6)) return std::nullopt;
+    if (splat(n.operands[0]) != nullptr && splat(n.operands[1]) != nullptr) return std::nullopt;
+    Node as_float = n;
+    for (Value& v : as_float.operands) v = as_f32(v);
+    return Value{append(std::move(as_float)), 0};
+  }
+
+  bool is_position(Value v, int64_t limit, int depth) const {
+    const Node& n = at(v);
+    if (depth == 0) return false;
+    if (const auto* c = splat(v)) {
+      const int64_t x = ir::load_signed(type(v).dtype, c->data.data());
+      return x >= -limit && x <= limit;
+    }
+    if (n.op == Op::iota) return n.types[0].shape[static_cast<size_t>(std::get<ir::DimAttrs>(n.attrs).dim)] <= limit;
+    if (is_view_op(n.op)) return is_position(n.operands[0], limit, depth - 1);
+    if (n.op != Op::add && n.op != Op::subtract) return false;
+    return is_position(n.operands[0], limit / 2, depth - 1) && is_position(n.operands[1], limit / 2, depth - 1);
+  }
+
+  Value as_f32(Value v) {
+    Node n = at(v);
+    n.types[0].dtype = DType::f32;
+    if (const auto* c = splat(v)) {
+      const int64_t x = ir::load_signed(type(v).dtype, c->data.data());
+      return number(n.types[0], static_cast<double>(x), n.label);
+    }
+    for (Value& o : n.operands) o = as_f32(o);
+    return {append(std::move(n)), 0};
   }
 
   // What a zero-padded tensor, or a concatenation of tensors and zeros, holds along one dimension.
@@ -307,10 +357,14 @@ class Canonicalizer {
     if (c == nullptr) return false;
     const DType t = type(v).dtype;
     switch (ir::number_class(t)) {
-      case ir::NumberClass::floating: return ir::load_floating(t, c->data.data()) == 1.0;
-      case ir::NumberClass::complex: return false;
-      case ir::NumberClass::unsigned_integer: return ir::load_unsigned(t, c->data.data()) == 1;
-      default: return t != DType::boolean && ir::load_signed(t, c->data.data()) == 1;
+      case ir::NumberClass::floating:
+        return ir::load_floating(t, c->data.data()) == 1.0;
+      case ir::NumberClass::complex:
+        return false;
+      case ir::NumberClass::unsigned_integer:
+        return ir::load_unsigned(t, c->data.data()) == 1;
+      default:
+        return t != DType::boolean && ir::load_signed(t, c->data.data()) == 1;
     }
   }
 
@@ -361,7 +415,8 @@ class Canonicalizer {
     const int bits = static_cast<int>(8 * size_of(t.dtype));
     const bool is_signed = is_signed_integer(t.dtype);
     switch (r) {
-      case ir::Reducer::multiply: return number(t, 1.0, label);
+      case ir::Reducer::multiply:
+        return number(t, 1.0, label);
       case ir::Reducer::and_:
         if (t.dtype == DType::boolean) return number(t, int64_t{1}, label);
         return number(t, int64_t{-1}, label);
@@ -374,7 +429,8 @@ class Canonicalizer {
         if (real) return number(t, infinity, label);
         if (t.dtype == DType::boolean) return number(t, int64_t{1}, label);
         return number(t, is_signed ? std::numeric_limits<int64_t>::max() >> (64 - bits) : int64_t{-1}, label);
-      default: return number(t, 0.0, label);
+      default:
+        return number(t, 0.0, label);
     }
   }
 
@@ -385,7 +441,8 @@ class Canonicalizer {
   std::unordered_map<uint64_t, std::vector<int32_t>> by_hash_;
 };
 
-// Empty graphs need what canonicalize does for zero-size tensors even when the pass is off: those nodes have no other meaning.
+// Empty graphs need what canonicalize does for zero-size tensors even when the pass is off: those nodes have no other
+// meaning.
 bool has_empty_operands(const ir::Graph& g) {
   return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& n) {
     return std::any_of(n.operands.begin(), n.operands.end(), [&](Value v) { return count(g.type(v).shape) == 0; }) ||
@@ -396,7 +453,8 @@ bool has_empty_operands(const ir::Graph& g) {
 }  // namespace
 
 void canonicalize(ir::Graph& graph, const Options& options) {
-  const bool off = std::find(options.disabled_passes.begin(), options.disabled_passes.end(), "canonicalize") != options.disabled_passes.end();
+  const bool off = std::find(options.disabled_passes.begin(), options.disabled_passes.end(), "canonicalize") !=
+                   options.disabled_passes.end();
   if (off && !has_empty_operands(graph)) return;
   Canonicalizer(graph).run();
 }

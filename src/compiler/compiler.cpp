@@ -1,6 +1,7 @@
 #include "compiler/compiler.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 
@@ -39,9 +40,11 @@ class TensorTable {
       for (const Store& s : r.stores)
         if (s.output < 0 && !context_.has_buffer(s.value)) {
           if (is_staging(s.value)) {
-            const isa::Tensor& like = builder_.program().tensors[output_tensors_[static_cast<size_t>(staged_output(s.value))]];
+            const isa::Tensor& like =
+                builder_.program().tensors[output_tensors_[static_cast<size_t>(staged_output(s.value))]];
             const auto unit = static_cast<int64_t>(size_of(like.dtype));
-            context_.set_buffer(s.value, {builder_.scratch("staging", like.dtype, {static_cast<int64_t>(like.bytes) / unit}), 0});
+            context_.set_buffer(s.value,
+                                {builder_.scratch("staging", like.dtype, {static_cast<int64_t>(like.bytes) / unit}), 0});
             continue;
           }
           const ir::Type& t = type_of(s.value);
@@ -146,9 +149,12 @@ class TensorTable {
 Status emit_region(EmitContext& context, const Region& region) {
   context.builder.set_label(context.label_of(region.node));
   switch (region.kind) {
-    case RegionKind::loop: return emit_loop_region(context, region);
-    case RegionKind::matmul: return emit_matmul_region(context, region);
-    default: return emit_node_region(context, region);
+    case RegionKind::loop:
+      return emit_loop_region(context, region);
+    case RegionKind::matmul:
+      return emit_matmul_region(context, region);
+    default:
+      return emit_node_region(context, region);
   }
 }
 
@@ -180,7 +186,7 @@ std::string region_lines(const ir::Graph& graph, const FusionPlan& plan) {
 }
 
 void dump(const ir::Graph& graph, const FusionPlan& plan, const isa::Program& program, const std::string& folder) {
-  static int counter = 0;
+  static std::atomic<int> counter = 0;
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   std::string name = graph.name.empty() ? "graph" : graph.name;
@@ -208,7 +214,8 @@ Result<ir::Graph> prepare(const ir::Graph& graph, const Options& options) {
 
 Result<isa::Program> compile(const ir::Graph& graph, const Options& options) {
   const isa::Target* target = isa::find_target(options.target);
-  if (target == nullptr) return invalid_argument("unknown target '" + options.target + "'; known: " + std::string(isa::target_names()));
+  if (target == nullptr)
+    return invalid_argument("unknown target '" + options.target + "'; known: " + std::string(isa::target_names()));
   NEURON_ASSIGN(const ir::Graph g, prepare(graph, options));
   NEURON_ASSIGN(const FusionPlan plan, fuse(g, options));
   ProgramBuilder builder(*target);

@@ -12,10 +12,10 @@ namespace {
 
 constexpr int32_t kMaxInlineWeight = 24;  // operations repeated by inlining a single-use node
 constexpr int32_t kMaxInlineDepth = 32;
-constexpr int32_t kCheapWeight = 6;       // operations that may be repeated in several regions
-constexpr size_t kMaxTerms = 300;         // of one region
+constexpr int32_t kCheapWeight = 6;  // operations that may be repeated in several regions
+constexpr size_t kMaxTerms = 300;    // of one region
 constexpr size_t kMaxStores = 40;
-constexpr size_t kMaxSiblingTerms = 48;   // of a region that takes in nodes it shares no value with
+constexpr size_t kMaxSiblingTerms = 48;  // of a region that takes in nodes it shares no value with
 constexpr int64_t kRowsWorthPartitions = 16;
 
 bool is_leaf_op(ir::Op op) { return op == ir::Op::parameter || op == ir::Op::constant || op == ir::Op::iota; }
@@ -47,7 +47,8 @@ bool is_map_op(ir::Op op) {
 ReduceScheme choose_reduce_scheme(const Expression& e) {
   const int64_t outer = e.outer_elements();
   if (outer == 1) return e.elements() <= 2048 ? ReduceScheme::rows : ReduceScheme::columns;
-  if (e.reduced.back()) return outer >= kRowsWorthPartitions || e.elements() <= 4096 ? ReduceScheme::rows : ReduceScheme::columns;
+  if (e.reduced.back())
+    return outer >= kRowsWorthPartitions || e.elements() <= 4096 ? ReduceScheme::rows : ReduceScheme::columns;
   // The fastest dimension stays: other outer dimensions must fill the partitions.
   const int64_t others = outer / e.extents.back();
   return others >= kRowsWorthPartitions ? ReduceScheme::rows : ReduceScheme::columns;
@@ -384,15 +385,18 @@ Status Fuser::visit(int32_t id) {
   if (empty || uses_[static_cast<size_t>(id)] == 0) return {};
   for (ir::Value v : node.operands) s.dep = std::max(s.dep, state_[static_cast<size_t>(v.node)].dep);
   if (is_leaf_op(node.op)) {
-    s.loads = node.op == ir::Op::parameter && std::get<ir::ParameterAttrs>(node.attrs).kind == ir::ParameterAttrs::Kind::tensor;
+    s.loads =
+        node.op == ir::Op::parameter && std::get<ir::ParameterAttrs>(node.attrs).kind == ir::ParameterAttrs::Kind::tensor;
     if (node.op == ir::Op::constant) s.loads = !std::get<ir::ConstantAttrs>(node.attrs).splat;
     return {};
   }
   if (is_view_op(node.op)) {
     const NodeState& o = state_[static_cast<size_t>(node.operands[0].node)];
     s.inlined = true;
-    if (o.region < 0) s.weight = o.weight, s.loads = o.loads, s.depth = o.depth;
-    else s.loads = 1;
+    if (o.region < 0)
+      s.weight = o.weight, s.loads = o.loads, s.depth = o.depth;
+    else
+      s.loads = 1;
     return {};
   }
   if (is_map_op(node.op)) {
@@ -404,11 +408,16 @@ Status Fuser::visit(int32_t id) {
     return place_map(id);
   }
   switch (node.op) {
-    case ir::Op::reduce: return place_reduce(id);
-    case ir::Op::dot_general: return place_dot(id);
-    case ir::Op::concatenate: return place_concatenate(id);
-    case ir::Op::pad: return place_pad(id);
-    default: return place_node(id);
+    case ir::Op::reduce:
+      return place_reduce(id);
+    case ir::Op::dot_general:
+      return place_dot(id);
+    case ir::Op::concatenate:
+      return place_concatenate(id);
+    case ir::Op::pad:
+      return place_pad(id);
+    default:
+      return place_node(id);
   }
 }
 
@@ -424,7 +433,8 @@ Result<FusionPlan> Fuser::run() {
   return std::move(plan_);
 }
 
-// Drops stores that nothing reads, terms that no store needs and regions that write nothing; counts the stores of every term.
+// Drops stores that nothing reads, terms that no store needs and regions that write nothing; counts the stores of every
+// term.
 void Fuser::finish_regions() {
   std::unordered_set<int64_t> read;
   for (const auto& [value, output] : plan_.value_in_output) read.insert(key(value));

@@ -37,7 +37,8 @@ Status Fuser::copy_to(ir::Value value, const std::vector<int64_t>& start, const 
   return internal_error("fuse: cannot copy a value");
 }
 
-Status Fuser::store_part(ir::Value value, const std::vector<int64_t>& start, const std::vector<int64_t>& shape, Store store) {
+Status Fuser::store_part(ir::Value value, const std::vector<int64_t>& start, const std::vector<int64_t>& shape,
+                         Store store) {
   if (shape == graph_.type(value).shape) {
     NEURON_RETURN_IF_ERROR(place_under_views(value));
     const ir::Value member = look_through_views(value, &store.view);
@@ -49,7 +50,8 @@ Status Fuser::store_part(ir::Value value, const std::vector<int64_t>& start, con
   }
   const NodeState& s = state_[static_cast<size_t>(value.node)];
   const std::vector<int64_t>& whole = graph_.type(value).shape;
-  const bool whole_node = s.region >= 0 && plan_.regions[static_cast<size_t>(s.region)].kind == RegionKind::node && shape == whole;
+  const bool whole_node =
+      s.region >= 0 && plan_.regions[static_cast<size_t>(s.region)].kind == RegionKind::node && shape == whole;
   if (whole_node) {
     store.result = value.result;
     last_store_region_ = s.region;
@@ -164,7 +166,8 @@ Status Fuser::write_output(int32_t output) {
   store.view = {0, out.strides};
   // Assembled from parts: the parts go to the output itself.
   if ((op == ir::Op::concatenate || op == ir::Op::pad) && out.alias < 0 && out.strides == dense_strides(shape) &&
-      std::none_of(plan_.value_in_output.begin(), plan_.value_in_output.end(), [&](const auto& p) { return p.first == v; })) {
+      std::none_of(plan_.value_in_output.begin(), plan_.value_in_output.end(),
+                   [&](const auto& p) { return p.first == v; })) {
     plan_.value_in_output.emplace_back(v, output);
     return {};
   }

@@ -18,8 +18,12 @@ Term immediate_of(const ir::Node& node) {
   t.dtype = node.types[0].dtype;
   const uint8_t* p = a.data.data();
   switch (ir::number_class(t.dtype)) {
-    case ir::NumberClass::floating: t.number = ir::load_floating(t.dtype, p); break;
-    case ir::NumberClass::complex: t.number = ir::load_complex(t.dtype, p); break;
+    case ir::NumberClass::floating:
+      t.number = ir::load_floating(t.dtype, p);
+      break;
+    case ir::NumberClass::complex:
+      t.number = ir::load_complex(t.dtype, p);
+      break;
     case ir::NumberClass::unsigned_integer:
       t.integer = static_cast<int64_t>(ir::load_unsigned(t.dtype, p));
       t.number = static_cast<double>(ir::load_unsigned(t.dtype, p));
@@ -109,7 +113,8 @@ Fuser::Resolved Fuser::load(int32_t region, ir::Value value, const View& logical
   if (std::optional<int32_t> t = find_term(region, value, logical)) return {Outcome::ok, *t, value};
   Term t;
   t.kind = TermKind::load;
-  t.dtype = graph_.nodes[static_cast<size_t>(value.node)].types[is_leaf(value) ? 0 : static_cast<size_t>(value.result)].dtype;
+  t.dtype =
+      graph_.nodes[static_cast<size_t>(value.node)].types[is_leaf(value) ? 0 : static_cast<size_t>(value.result)].dtype;
   t.source = value;
   t.view = memory;
   return {Outcome::ok, add_term(region, std::move(t), value, logical), value};

@@ -96,11 +96,11 @@ class Fuser {
   const Options& options_;
   int32_t last_store_region_ = -1;  // where store_part put its store
   std::vector<NodeState> state_;
-  std::vector<int32_t> uses_;      // consumers, looking through views; outputs count
+  std::vector<int32_t> uses_;  // consumers, looking through views; outputs count
   std::vector<uint8_t> is_output_;
   FusionPlan plan_;
-  std::vector<Building> building_;                      // one per region
-  std::unordered_map<int64_t, int32_t> copies_;         // value -> region that stored a copy of it
+  std::vector<Building> building_;               // one per region
+  std::unordered_map<int64_t, int32_t> copies_;  // value -> region that stored a copy of it
 };
 
 }  // namespace neuron::compiler

@@ -33,13 +33,13 @@ struct IndexPart {
 // Elements of a dense space [batch.., window..] on one side, addressed elements on the other.
 struct IndexedTransfer {
   std::vector<int64_t> extents;
-  size_t batch = 0;             // number of leading batch dimensions
+  size_t batch = 0;  // number of leading batch dimensions
   std::vector<IndexPart> parts;
-  bool clamp = false;           // indices are clamped; otherwise checked
+  bool clamp = false;  // indices are clamped; otherwise checked
   isa::OobMode oob = isa::OobMode::error;
   Buffer addressed;
-  View addressed_view;          // without the indices
-  Buffer plain;                 // the other side
+  View addressed_view;  // without the indices
+  Buffer plain;         // the other side
   View plain_view;
   DType dtype = DType::f32;
   ir::Reducer combine = ir::Reducer::assign;
@@ -143,9 +143,11 @@ class IndexedEmitter {
     Access addressed = frame_memory(b_, f, t_.addressed, t_.dtype, t_.addressed_view, window, f.partitions);
     Dim first{1, 0};
     for (size_t d = 0; d < t_.batch; ++d)
-      if (f.dims[d].slot != kNoSlot) first = {static_cast<uint32_t>(f.slots[static_cast<size_t>(f.dims[d].slot)]), t_.addressed_view.strides[d] * unit};
+      if (f.dims[d].slot != kNoSlot)
+        first = {static_cast<uint32_t>(f.slots[static_cast<size_t>(f.dims[d].slot)]), t_.addressed_view.strides[d] * unit};
     if (addressed.rank >= isa::kMaxFreeDims) return internal_error("indexed transfer with too many dimensions");
-    for (int k = addressed.rank; k > 0; --k) addressed.dims[static_cast<size_t>(k)] = addressed.dims[static_cast<size_t>(k) - 1];
+    for (int k = addressed.rank; k > 0; --k)
+      addressed.dims[static_cast<size_t>(k)] = addressed.dims[static_cast<size_t>(k) - 1];
     addressed.dims[0] = first;
     ++addressed.rank;
     const Access plain = frame_memory(b_, f, t_.plain, t_.dtype, t_.plain_view, all, f.partitions);
@@ -212,16 +214,16 @@ class IndexedEmitter {
       if (t_.clamp) {
         b_.tensor_scalar(Engine::gpsimd, DType::i64, scaled, x, AluOp::maximum, ProgramBuilder::immediate_int(0), false,
                          AluOp::minimum, ProgramBuilder::immediate_int(p.bound - 1));
-        b_.tensor_scalar(Engine::gpsimd, DType::i64, scaled, scaled, AluOp::multiply, ProgramBuilder::immediate_int(p.stride), false,
-                         then, by);
+        b_.tensor_scalar(Engine::gpsimd, DType::i64, scaled, scaled, AluOp::multiply,
+                         ProgramBuilder::immediate_int(p.stride), false, then, by);
       } else {
         // Inside means clamping changes nothing.
         b_.tensor_scalar(Engine::gpsimd, DType::i64, scaled, x, AluOp::maximum, ProgramBuilder::immediate_int(0), false,
                          AluOp::minimum, ProgramBuilder::immediate_int(p.bound - 1));
         Access inside = fresh(DType::i64);
         b_.tensor_tensor(Engine::gpsimd, DType::i64, AluOp::equal, inside, scaled, x);
-        b_.tensor_scalar(Engine::gpsimd, DType::i64, scaled, scaled, AluOp::multiply, ProgramBuilder::immediate_int(p.stride), false,
-                         then, by);
+        b_.tensor_scalar(Engine::gpsimd, DType::i64, scaled, scaled, AluOp::multiply,
+                         ProgramBuilder::immediate_int(p.stride), false, then, by);
         if (valid.present()) b_.tensor_tensor(Engine::gpsimd, DType::i64, AluOp::multiply, inside, inside, valid);
         valid = inside;
       }
@@ -265,9 +267,9 @@ struct Addressing {
 
 // Fills extents, batch dimensions, index parts and the addressed view. `outer` is the tensor whose dimensions are batch and
 // window dimensions (gather's result, scatter's updates); `outer_strides` are its memory strides for plain_view.
-void address(const Addressing& a, const Operand& target, const View& target_view, const Operand& indices, Buffer index_buffer,
-             const std::vector<int64_t>& outer_shape, const View& outer, const std::vector<int64_t>& window_sizes,
-             IndexedTransfer& t) {
+void address(const Addressing& a, const Operand& target, const View& target_view, const Operand& indices,
+             Buffer index_buffer, const std::vector<int64_t>& outer_shape, const View& outer,
+             const std::vector<int64_t>& window_sizes, IndexedTransfer& t) {
   std::vector<size_t> batch, window;
   for (size_t d = 0; d < outer_shape.size(); ++d) (contains(a.window_dims, d) ? window : batch).push_back(d);
   const size_t rank = outer_shape.size();
@@ -346,8 +348,8 @@ Status emit_gather(EmitContext& context, const Region& region) {
     t.clamp = !g.check_bounds;
     t.addressed = context.buffer(from.base);
     t.plain = context.destination(store);
-    address({g.offset_dims, g.collapsed_slice_dims, g.operand_batching_dims, g.start_indices_batching_dims, g.start_index_map,
-             g.index_vector_dim},
+    address({g.offset_dims, g.collapsed_slice_dims, g.operand_batching_dims, g.start_indices_batching_dims,
+             g.start_index_map, g.index_vector_dim},
             from, from.view, indices, context.buffer(indices.base), node.types[0].shape, store.view, g.slice_sizes, t);
     NEURON_RETURN_IF_ERROR(IndexedEmitter(context, std::move(t), false).run());
   }
@@ -389,8 +391,9 @@ Status emit_scatter(EmitContext& context, const Region& region) {
 namespace {
 
 // dynamic_slice and dynamic_update_slice: no batch, one clamped start per dimension that can move.
-IndexedTransfer dynamic_transfer(EmitContext& context, const Region& region, size_t first_start, const std::vector<int64_t>& whole,
-                                 const std::vector<int64_t>& sizes, const View& addressed, const View& plain) {
+IndexedTransfer dynamic_transfer(EmitContext& context, const Region& region, size_t first_start,
+                                 const std::vector<int64_t>& whole, const std::vector<int64_t>& sizes, const View& addressed,
+                                 const View& plain) {
   IndexedTransfer t;
   t.clamp = true;
   t.extents = sizes;

@@ -38,7 +38,8 @@ class LoopEmitter {
       (e_.reduced[d] ? inner_ : outer_).push_back(d);
     }
     chunked_ = false;
-    for (size_t d : inner_) chunked_ = chunked_ || pieces_[d].size() > 1 || pieces_[d][0].loops > 1 || tiling_.dims[d].partition;
+    for (size_t d : inner_)
+      chunked_ = chunked_ || pieces_[d].size() > 1 || pieces_[d][0].loops > 1 || tiling_.dims[d].partition;
     number_slots();
     std::vector<const DimPiece*> choice(e_.rank(), nullptr);
     return choose_outer(0, choice);
@@ -130,10 +131,7 @@ class LoopEmitter {
 
   // --- one tile of the outer dimensions ---
   Status body(TileEmitter& tile) {
-    if (!e_.has_reduced()) {
-      for (const Store& s : region_.stores) NEURON_RETURN_IF_ERROR(tile.store(s));
-      return {};
-    }
+    if (!e_.has_reduced()) return store_all(tile, region_.stores);
     if (!chunked_) return whole_rows(tile);
     return region_.rows ? chunked_rows(tile) : columns(tile);
   }
@@ -144,7 +142,23 @@ class LoopEmitter {
       NEURON_ASSIGN(OnChip v, partial(tile, static_cast<int32_t>(t)));
       tile.provide(static_cast<int32_t>(t), v);
     }
-    for (const Store& s : region_.stores) NEURON_RETURN_IF_ERROR(tile.store(s));
+    return store_all(tile, region_.stores);
+  }
+
+  bool overwrites_input(const Store& s) const {
+    return s.output >= 0 && context_.graph.outputs[static_cast<size_t>(s.output)].alias >= 0;
+  }
+
+  // Where a store overwrites an input, every value is computed before anything is written: another one may read that input.
+  Status store_all(TileEmitter& tile, const std::vector<Store>& stores) {
+    if (stores.size() > 1 &&
+        std::any_of(stores.begin(), stores.end(), [&](const Store& s) { return overwrites_input(s); })) {
+      for (const Store& s : stores) {
+        NEURON_ASSIGN(OnChip v, tile.materialize(s.term));
+        (void)v;
+      }
+    }
+    for (const Store& s : stores) NEURON_RETURN_IF_ERROR(tile.store(s));
     return {};
   }
 
@@ -168,13 +182,19 @@ class LoopEmitter {
         if (e_.terms[t].kind == TermKind::reduce && phase_[t] == pass + 1) reduces.push_back(static_cast<int32_t>(t));
       std::vector<Store> stores;
       for (const Store& s : region_.stores)
-        if (is_full_store(s) && phase_[static_cast<size_t>(s.term)] == pass) stores.push_back(s);
+        if (is_full_store(s) && (overwrites_input(s) ? passes : phase_[static_cast<size_t>(s.term)]) == pass)
+          stores.push_back(s);
       if (reduces.empty() && stores.empty()) continue;
       NEURON_RETURN_IF_ERROR(reduce_chunks(tile, reduces, stores));
     }
+    return store_all(tile, row_stores());
+  }
+
+  std::vector<Store> row_stores() const {
+    std::vector<Store> rows;
     for (const Store& s : region_.stores)
-      if (!is_full_store(s)) NEURON_RETURN_IF_ERROR(tile.store(s));
-    return {};
+      if (!is_full_store(s)) rows.push_back(s);
+    return rows;
   }
 
   Status columns(TileEmitter& tile) {
@@ -197,9 +217,7 @@ class LoopEmitter {
     }
     frame_.partitions = 1;
     tile.set_frame(frame_);
-    for (const Store& s : region_.stores)
-      if (!is_full_store(s)) NEURON_RETURN_IF_ERROR(tile.store(s));
-    return {};
+    return store_all(tile, row_stores());
   }
 
   // Loops over the pieces of the reduced dimensions; afterwards every reduce term in `reduces` has its running value.
@@ -221,8 +239,9 @@ class LoopEmitter {
     return {};
   }
 
-  Status choose_inner(size_t at, std::vector<const DimPiece*>& choice, TileEmitter& tile, const std::vector<int32_t>& reduces,
-                      const std::vector<OnChip>& running, const std::vector<Store>& stores) {
+  Status choose_inner(size_t at, std::vector<const DimPiece*>& choice, TileEmitter& tile,
+                      const std::vector<int32_t>& reduces, const std::vector<OnChip>& running,
+                      const std::vector<Store>& stores) {
     if (at < inner_.size()) {
       for (const DimPiece& p : pieces_[inner_[at]]) {
         choice[inner_[at]] = &p;
@@ -241,7 +260,8 @@ class LoopEmitter {
   }
 
   Status open_inner(size_t at, const std::vector<const DimPiece*>& choice, TileEmitter& tile,
-                    const std::vector<int32_t>& reduces, const std::vector<OnChip>& running, const std::vector<Store>& stores) {
+                    const std::vector<int32_t>& reduces, const std::vector<OnChip>& running,
+                    const std::vector<Store>& stores) {
     while (at < inner_.size() && choice[inner_[at]]->loops == 1) ++at;
     if (at < inner_.size()) {
       const size_t d = inner_[at];
@@ -260,8 +280,7 @@ class LoopEmitter {
       NEURON_ASSIGN(OnChip v, partial(tile, reduces[k]));
       accumulate(tile, reduces[k], running[k], v);
     }
-    for (const Store& s : stores) NEURON_RETURN_IF_ERROR(tile.store(s));
-    return {};
+    return store_all(tile, stores);
   }
 
   // --- pieces of a reduction ---
@@ -327,7 +346,8 @@ class LoopEmitter {
     const Access dst = tile.access(out, kept, frame_.partitions);
     const AluOp op = alu_op_of(reducer(t), x.dtype);
     const Access* operands[] = {&dst, &src};
-    builder_.tensor_reduce(builder_.choose_engine(Opcode::tensor_reduce, compute, operands, op), compute, op, dst, src, n - outer);
+    builder_.tensor_reduce(builder_.choose_engine(Opcode::tensor_reduce, compute, operands, op), compute, op, dst, src,
+                           n - outer);
     return out;
   }
 
@@ -348,7 +368,8 @@ class LoopEmitter {
     const auto f = static_cast<int64_t>(all.elements_per_partition());
     const AluOp op = alu_op_of(reducer(t), e_.terms[static_cast<size_t>(t)].dtype);
     const auto bank_elements = static_cast<int64_t>(builder_.target().psum_bank_bytes / 4);
-    if (op == AluOp::add && running.dtype == DType::f32 && f <= bank_elements * 4 && context_.pass_enabled("reduce_on_tensor")) {
+    if (op == AluOp::add && running.dtype == DType::f32 && f <= bank_elements * 4 &&
+        context_.pass_enabled("reduce_on_tensor")) {
       const uint32_t ones = builder_.tile("ones", isa::Space::sbuf, running.partitions, 4);
       const Access ones_access = builder_.dense(ones, DType::f32, running.partitions, 1);
       builder_.memset(Engine::vector, DType::f32, ones_access, ProgramBuilder::immediate(1.0));
@@ -386,7 +407,8 @@ class LoopEmitter {
 Status emit_loop_region(EmitContext& context, const Region& original) {
   Region region = original;
   collapse(region);
-  const LoopTiling tiling = choose_loop_tiling(region, context.sbuf_budget());
+  LoopTiling tiling = choose_loop_tiling(region, context.sbuf_budget());
+  if (!context.pass_enabled("schedule_double_buffer")) tiling.dma_buffers = tiling.other_buffers = 1;
   return LoopEmitter(context, region, tiling).run();
 }
 

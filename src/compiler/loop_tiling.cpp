@@ -14,6 +14,7 @@ constexpr int64_t kMostFree = 2048;   // elements per partition of one tile
 constexpr int64_t kCopyFree = 32768;  // of a copy that needs no tile
 constexpr int64_t kLeastFree = 128;   // below this, runs are too short for DMA and loops too short for the engines
 constexpr int64_t kLongestRow = 8192;
+constexpr int64_t kWideColumns = 128;
 constexpr int kMaxSlots = isa::kMaxFreeDims;
 
 // The access whose memory order decides: the store that moves along most dimensions, else such a load.
@@ -21,7 +22,8 @@ const View* leading_view(const Region& r) {
   const View* best = nullptr;
   size_t most = 0;
   const auto consider = [&](const View& v) {
-    const auto moving = static_cast<size_t>(std::count_if(v.strides.begin(), v.strides.end(), [](int64_t s) { return s != 0; }));
+    const auto moving =
+        static_cast<size_t>(std::count_if(v.strides.begin(), v.strides.end(), [](int64_t s) { return s != 0; }));
     if (best == nullptr || moving > most) best = &v, most = moving;
   };
   for (const Store& s : r.stores) consider(s.view);
@@ -86,8 +88,8 @@ std::vector<DimPiece> pieces(int64_t extent, const DimPlan& plan) {
 
 namespace {
 
-// Elements per partition for a dimension of n elements spread over partitions, about `target`, at most `most`: the value whose
-// tiles take least time, by elements per partition and a fixed price per tile.
+// Elements per partition for a dimension of n elements spread over partitions, about `target`, at most `most`: the value
+// whose tiles take least time, by elements per partition and a fixed price per tile.
 int64_t choose_chunk(int64_t n, int64_t target, int64_t most) {
   constexpr int64_t kTilePrice = 160;  // elements; VectorE's fixed cycles
   target = std::max<int64_t>(1, std::min(target, most));
@@ -130,7 +132,9 @@ Footprint footprint(const Expression& e) {
   for (size_t t = 0; t < e.terms.size(); ++t) {
     const Term& x = e.terms[t];
     const bool none = x.kind == TermKind::immediate || varies[t] == 0 || (x.kind == TermKind::reduce);
-    const auto size = none ? 0 : std::max<int64_t>(static_cast<int64_t>(size_of(x.dtype)), is_floating(x.dtype) && x.kind != TermKind::load ? 4 : 1);
+    const auto size = none ? 0
+                           : std::max<int64_t>(static_cast<int64_t>(size_of(x.dtype)),
+                                               is_floating(x.dtype) && x.kind != TermKind::load ? 4 : 1);
     if (x.kind == TermKind::load) {
       f.loads += size;
     } else {
@@ -149,7 +153,9 @@ bool transposes(const Region& r) {
   if (r.expression.rank() < 2) return false;
   const size_t last = r.expression.rank() - 1;
   for (const Term& t : r.expression.terms) {
-    if (t.kind != TermKind::load || t.view.strides[last] == 0 || t.view.strides[last] == 1 || r.expression.extents[last] < 16) continue;
+    if (t.kind != TermKind::load || t.view.strides[last] == 0 || t.view.strides[last] == 1 ||
+        r.expression.extents[last] < 16)
+      continue;
     for (size_t d = 0; d < last; ++d)
       if (t.view.strides[d] == 1 && r.expression.extents[d] >= 16) return true;
   }
@@ -165,9 +171,7 @@ bool is_plain_copy(const Region& r) {
 
 class Tiler {
  public:
-  Tiler(const Region& r, int64_t budget) : r_(r), e_(r.expression), budget_(budget) {
-    tiling_.dims.resize(e_.rank());
-  }
+  Tiler(const Region& r, int64_t budget) : r_(r), e_(r.expression), budget_(budget) { tiling_.dims.resize(e_.rank()); }
 
   LoopTiling run() {
     size_free();
@@ -237,12 +241,16 @@ class Tiler {
   void place_flat() {
     if (transposes_ && !e_.has_reduced() && place_transposed()) return;
     const int64_t n = e_.elements();
-    const int64_t target = std::clamp<int64_t>((n + kPartitions - 1) / kPartitions, std::min(kLeastFree, most_), most_);
+    int64_t target = std::clamp<int64_t>((n + kPartitions - 1) / kPartitions, std::min(kLeastFree, most_), most_);
+    if (e_.has_reduced() && !e_.reduced[e_.rank() - 1])
+      target = std::min(most_, std::max(target, e_.extents[e_.rank() - 1]));
     int64_t f = 1;
     int slots = 0;
     for (size_t d = e_.rank(); d-- > 0 && slots < kMaxSlots;) {
       const int64_t extent = e_.extents[d];
       DimPlan& p = tiling_.dims[d];
+      // Columns wide enough are added up tile by tile; reducing a few rows inside a tile would cost more per element.
+      if (e_.has_reduced() && e_.reduced[d] && !e_.reduced[e_.rank() - 1] && f >= kWideColumns) break;
       if (f * extent <= target) {
         p = {false, true, extent};
         f *= extent;
@@ -324,7 +332,8 @@ class Tiler {
     }
     if (widen < e_.rank() && slots < kMaxSlots && room > 1) {
       const int64_t extent = e_.extents[widen];
-      const int64_t target = !e_.reduced[fastest] && extent < 64 ? extent : std::min(room, (extent + kPartitions - 1) / kPartitions);
+      const int64_t target =
+          !e_.reduced[fastest] && extent < 64 ? extent : std::min(room, (extent + kPartitions - 1) / kPartitions);
       int64_t chunk = std::min(extent, std::max<int64_t>(1, target));
       // Runs of at least 16 elements when other dimensions can fill the partitions.
       int64_t others = 1;

@@ -69,15 +69,23 @@ Result<OnChip> OpEmitter::emit_as(int32_t t, DType result) {
   const DType operand = operand_dtype(x.inputs[0]);
   const DType compute = isa::compute_type_for(operand);
   switch (node.op) {
-    case Op::convert: return convert(t);
-    case Op::bitcast_convert: return bitcast(t);
-    case Op::select: return select(t);
-    case Op::clamp: return clamp(t);
-    case Op::complex: return make_complex(t);
+    case Op::convert:
+      return convert(t);
+    case Op::bitcast_convert:
+      return bitcast(t);
+    case Op::select:
+      return select(t);
+    case Op::clamp:
+      return clamp(t);
+    case Op::complex:
+      return make_complex(t);
     case Op::real:
-    case Op::imag: return part_of_complex(t, node.op == Op::imag);
-    case Op::round_nearest_afz: return round_away(t);
-    case Op::cbrt: return cube_root(t);
+    case Op::imag:
+      return part_of_complex(t, node.op == Op::imag);
+    case Op::round_nearest_afz:
+      return round_away(t);
+    case Op::cbrt:
+      return cube_root(t);
     case Op::not_:
       if (operand == DType::boolean) return boolean_not(t);
       break;
@@ -90,7 +98,8 @@ Result<OnChip> OpEmitter::emit_as(int32_t t, DType result) {
     case Op::shift_right_logical:
       if (is_signed_integer(operand)) return with_unsigned_bits(t);
       break;
-    default: break;
+    default:
+      break;
   }
   if (x.inputs.size() == 2) {
     std::optional<AluOp> op = alu_op_of(node, operand);
@@ -112,6 +121,20 @@ Result<OnChip> OpEmitter::with_scalar(int32_t t, const ScalarOp& outer, DType co
   }
   NEURON_ASSIGN(OnChip x, tensor(first.tensor));
   NEURON_ASSIGN(ScalarOperand s0, scalar(first.scalar));
+  // Rows divided by a value reduced from them (softmax, means): one division per row, then multiplications.
+  if (first.op == AluOp::divide && !first.reversed && compute == DType::f32 && s0.kind == ScalarOperand::Kind::access &&
+      tile_.phases_[static_cast<size_t>(first.scalar)] > 0 && slots != 0 && tile_.context_.pass_enabled("select")) {
+    slots_ = 0;
+    OnChip inverse = temporary(DType::f32);
+    isa::Instruction in;
+    in.opcode = Opcode::reciprocal;
+    in.engine = Engine::vector;
+    in.dst = at(inverse);
+    in.src0 = s0.access;
+    b_.add(std::move(in));
+    s0 = ProgramBuilder::scalar(at(inverse));
+    first.op = AluOp::multiply;
+  }
   ScalarOperand s1;
   if (second.op != AluOp::bypass) {
     NEURON_ASSIGN(s1, scalar(second.scalar));
@@ -134,6 +157,8 @@ Result<OnChip> OpEmitter::with_scalar(int32_t t, const ScalarOp& outer, DType co
 Result<OnChip> OpEmitter::binary(int32_t t, AluOp op, int32_t a, int32_t b, DType compute) {
   const DType to = result_;
   const uint32_t slots = slots_;
+  if (op == AluOp::multiply && a == b && compute == DType::f32 && tile_.row_sum_term_ == t)
+    return unary(t, ActFn::square, a, compute);  // leaves the sum of squares as it goes
   if (scalar_like(b) && !is_immediate(a)) return with_scalar(t, {a, b, op, false}, compute);
   if (scalar_like(a) && !is_immediate(b)) return with_scalar(t, {b, a, op, true}, compute);
   // One side an operation with a scalar that nobody else needs: (x op0 s) op b, or a op (x op0 s).

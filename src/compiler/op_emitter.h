@@ -1,6 +1,6 @@
-// Instruction selection for element-wise terms on a tile: the largest pattern that fits comes first (activation with scale and
-// bias, two-operation tensor_scalar, scalar_tensor_tensor), then one instruction per operation. A pattern may absorb an input
-// term only if nobody else uses it and it would not be rounded in between.
+// Instruction selection for element-wise terms on a tile: the largest pattern that fits comes first (activation with scale
+// and bias, two-operation tensor_scalar, scalar_tensor_tensor), then one instruction per operation. A pattern may absorb an
+// input term only if nobody else uses it and it would not be rounded in between.
 #pragma once
 
 #include "compiler/tile_emitter.h"
@@ -34,8 +34,8 @@ class OpEmitter {
   DType operand_dtype(int32_t t) const { return term(t).dtype; }
 
   Result<isa::ScalarOperand> scalar(int32_t t);
-  Result<OnChip> tensor(int32_t t);          // SBUF or PSUM
-  OnChip result(int32_t t, DType dtype);     // a new tile for the term
+  Result<OnChip> tensor(int32_t t);       // SBUF or PSUM
+  OnChip result(int32_t t, DType dtype);  // a new tile for the term
   isa::Access at(const OnChip& v) const { return tile_.access(v, slots_, tile_.frame_.partitions); }
   isa::Engine engine(isa::Opcode opcode, DType compute, std::initializer_list<const isa::Access*> operands,
                      isa::AluOp op0 = isa::AluOp::bypass, isa::AluOp op1 = isa::AluOp::bypass,

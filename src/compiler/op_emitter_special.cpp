@@ -67,7 +67,8 @@ Result<OnChip> OpEmitter::convert(int32_t t) {
   const DType from = term(x).dtype, to = term(t).dtype;
   const bool small_to = is_floating(to) && size_of(to) < 4;
   // Scalars of a launch: converted while they are loaded.
-  if (term(x).kind == TermKind::load && !tile_.has(x) && tile_.slots_of(x) == 0 && tile_.uses_[static_cast<size_t>(x)] == 1) {
+  if (term(x).kind == TermKind::load && !tile_.has(x) && tile_.slots_of(x) == 0 &&
+      tile_.uses_[static_cast<size_t>(x)] == 1) {
     OnChip v = tile_.new_tile("scalar", to, 0, tile_.frame_.partitions, tile_.dma_buffers_);
     b_.dma_load(tile_.access(v, 0, v.partitions),
                 tile_.memory(tile_.context_.buffer(term(x).source), from, term(x).view, 0, v.partitions));
@@ -75,10 +76,14 @@ Result<OnChip> OpEmitter::convert(int32_t t) {
   }
   // An operation whose result nobody else wants rounds straight to the new type.
   const bool from_small = is_floating(from) && size_of(from) < 4;
+  // Unsigned shifts and masks give numbers that fit their own type, so nothing wraps before the conversion.
+  const bool fits = is_unsigned_integer(from) && is_floating(to) && term(x).kind == TermKind::op &&
+                    (node_of(term(x)).op == Op::shift_right_logical || node_of(term(x)).op == Op::and_);
   const bool rounds_alike = to != DType::boolean && (is_floating(to) || is_complex(to) ? !is_complex(from) : false);
   if (term(x).kind == TermKind::op && !tile_.has(x) && tile_.uses_[static_cast<size_t>(x)] == 1 && rounds_alike &&
       node_of(term(x)).op != Op::convert && node_of(term(x)).op != Op::bitcast_convert &&
-      (from == DType::f32 || from == DType::boolean || (from_small && !tile_.context_.options.emulate_precision_casts)) &&
+      (from == DType::f32 || from == DType::boolean || fits ||
+       (from_small && !tile_.context_.options.emulate_precision_casts)) &&
       !is_complex(to) && size_of(to) <= 4)
     return emit_as(x, to);
   const uint32_t slots = slots_;
@@ -168,8 +173,10 @@ Result<OnChip> OpEmitter::clamp(int32_t t) {
   OnChip middle = temporary(term(t).dtype == DType::f16 || term(t).dtype == DType::bf16 ? DType::f32 : to);
   OnChip out = result(t, to);
   const Access m = at(middle), dst = at(out), src = at(v), l = at(lo), h = at(hi);
-  b_.tensor_tensor(engine(Opcode::tensor_tensor, compute, {&m, &src, &l}, AluOp::maximum), compute, AluOp::maximum, m, src, l);
-  b_.tensor_tensor(engine(Opcode::tensor_tensor, compute, {&dst, &m, &h}, AluOp::minimum), compute, AluOp::minimum, dst, m, h);
+  b_.tensor_tensor(engine(Opcode::tensor_tensor, compute, {&m, &src, &l}, AluOp::maximum), compute, AluOp::maximum, m, src,
+                   l);
+  b_.tensor_tensor(engine(Opcode::tensor_tensor, compute, {&dst, &m, &h}, AluOp::minimum), compute, AluOp::minimum, dst, m,
+                   h);
   return out;
 }
 
@@ -247,10 +254,18 @@ Result<OnChip> OpEmitter::with_unsigned_bits(int32_t t) {
   const ir::Node& node = node_of(term(t));
   NEURON_ASSIGN(OnChip x, own_dtype(term(t).inputs[0]));
   switch (x.dtype) {
-    case DType::i8: x.dtype = DType::u8; break;
-    case DType::i16: x.dtype = DType::u16; break;
-    case DType::i32: x.dtype = DType::u32; break;
-    default: x.dtype = DType::u64; break;
+    case DType::i8:
+      x.dtype = DType::u8;
+      break;
+    case DType::i16:
+      x.dtype = DType::u16;
+      break;
+    case DType::i32:
+      x.dtype = DType::u32;
+      break;
+    default:
+      x.dtype = DType::u64;
+      break;
   }
   const DType compute = isa::compute_type_for(x.dtype);
   OnChip y;

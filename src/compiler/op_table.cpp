@@ -6,20 +6,26 @@
 
 namespace neuron::compiler {
 
+using ir::Op;
 using isa::ActFn;
 using isa::AluOp;
-using ir::Op;
 
 namespace {
 
 AluOp comparison(ir::Comparison c) {
   switch (c) {
-    case ir::Comparison::eq: return AluOp::equal;
-    case ir::Comparison::ne: return AluOp::not_equal;
-    case ir::Comparison::lt: return AluOp::less;
-    case ir::Comparison::le: return AluOp::less_equal;
-    case ir::Comparison::gt: return AluOp::greater;
-    default: return AluOp::greater_equal;
+    case ir::Comparison::eq:
+      return AluOp::equal;
+    case ir::Comparison::ne:
+      return AluOp::not_equal;
+    case ir::Comparison::lt:
+      return AluOp::less;
+    case ir::Comparison::le:
+      return AluOp::less_equal;
+    case ir::Comparison::gt:
+      return AluOp::greater;
+    default:
+      return AluOp::greater_equal;
   }
 }
 
@@ -29,97 +35,177 @@ std::optional<AluOp> alu_op_of(const ir::Node& node, DType operand) {
   const bool boolean = operand == DType::boolean;
   const bool integer = is_integer(operand);
   switch (node.op) {
-    case Op::add: return AluOp::add;
-    case Op::subtract: return AluOp::subtract;
-    case Op::multiply: return AluOp::multiply;
-    case Op::divide: return integer ? AluOp::trunc_divide : AluOp::divide;
-    case Op::remainder: return AluOp::fmod;
-    case Op::python_remainder: return AluOp::remainder;
-    case Op::floor_divide: return AluOp::floor_divide;
-    case Op::power: return AluOp::power;
-    case Op::maximum: return AluOp::maximum;
-    case Op::minimum: return AluOp::minimum;
-    case Op::atan2: return AluOp::atan2;
-    case Op::and_: return boolean ? AluOp::logical_and : AluOp::bitwise_and;
-    case Op::or_: return boolean ? AluOp::logical_or : AluOp::bitwise_or;
-    case Op::xor_: return boolean ? AluOp::logical_xor : AluOp::bitwise_xor;
-    case Op::shift_left: return AluOp::shift_left;
-    case Op::shift_right_arithmetic: return AluOp::shift_right_arithmetic;
-    case Op::shift_right_logical: return AluOp::shift_right_logical;
-    case Op::copysign: return AluOp::copysign;
-    case Op::nextafter: return AluOp::nextafter;
-    case Op::hypot: return AluOp::hypot;
-    case Op::gcd: return AluOp::gcd;
-    case Op::compare: return comparison(std::get<ir::CompareAttrs>(node.attrs).direction);
-    default: return std::nullopt;
+    case Op::add:
+      return AluOp::add;
+    case Op::subtract:
+      return AluOp::subtract;
+    case Op::multiply:
+      return AluOp::multiply;
+    case Op::divide:
+      return integer ? AluOp::trunc_divide : AluOp::divide;
+    case Op::remainder:
+      return AluOp::fmod;
+    case Op::python_remainder:
+      return AluOp::remainder;
+    case Op::floor_divide:
+      return AluOp::floor_divide;
+    case Op::power:
+      return AluOp::power;
+    case Op::maximum:
+      return AluOp::maximum;
+    case Op::minimum:
+      return AluOp::minimum;
+    case Op::atan2:
+      return AluOp::atan2;
+    case Op::and_:
+      return boolean ? AluOp::logical_and : AluOp::bitwise_and;
+    case Op::or_:
+      return boolean ? AluOp::logical_or : AluOp::bitwise_or;
+    case Op::xor_:
+      return boolean ? AluOp::logical_xor : AluOp::bitwise_xor;
+    case Op::shift_left:
+      return AluOp::shift_left;
+    case Op::shift_right_arithmetic:
+      return AluOp::shift_right_arithmetic;
+    case Op::shift_right_logical:
+      return AluOp::shift_right_logical;
+    case Op::copysign:
+      return AluOp::copysign;
+    case Op::nextafter:
+      return AluOp::nextafter;
+    case Op::hypot:
+      return AluOp::hypot;
+    case Op::gcd:
+      return AluOp::gcd;
+    case Op::compare:
+      return comparison(std::get<ir::CompareAttrs>(node.attrs).direction);
+    default:
+      return std::nullopt;
   }
 }
 
 std::optional<ActFn> act_fn_of(Op op, DType operand) {
   switch (op) {
-    case Op::negate: return ActFn::negative;
-    case Op::abs: return ActFn::abs;
-    case Op::sign: return ActFn::sign;
-    case Op::exponential: return ActFn::exp;
-    case Op::exponential_minus_one: return ActFn::expm1;
-    case Op::log: return ActFn::log;
-    case Op::log_plus_one: return ActFn::log1p;
-    case Op::logistic: return ActFn::sigmoid;
-    case Op::sqrt: return ActFn::sqrt;
-    case Op::rsqrt: return ActFn::rsqrt;
-    case Op::tanh: return ActFn::tanh;
-    case Op::sine: return ActFn::sin;
-    case Op::cosine: return ActFn::cos;
-    case Op::tan: return ActFn::tan;
-    case Op::floor: return ActFn::floor;
-    case Op::ceil: return ActFn::ceil;
-    case Op::round_nearest_even: return ActFn::round;
-    case Op::is_finite: return ActFn::is_finite;
-    case Op::not_: return operand == DType::boolean ? ActFn::logical_not : ActFn::bitwise_not;
-    case Op::popcnt: return ActFn::population_count;
-    case Op::erf: return ActFn::erf;
-    case Op::erfc: return ActFn::erfc;
-    case Op::erf_inv: return ActFn::erf_inv;
-    case Op::lgamma: return ActFn::lgamma;
-    case Op::digamma: return ActFn::digamma;
-    case Op::exp2: return ActFn::exp2;
-    case Op::log2: return ActFn::log2;
-    case Op::log10: return ActFn::log10;
-    case Op::trunc: return ActFn::trunc;
-    case Op::asin: return ActFn::asin;
-    case Op::acos: return ActFn::acos;
-    case Op::atan: return ActFn::atan;
-    case Op::sinh: return ActFn::sinh;
-    case Op::cosh: return ActFn::cosh;
-    case Op::asinh: return ActFn::asinh;
-    case Op::acosh: return ActFn::acosh;
-    case Op::atanh: return ActFn::atanh;
-    case Op::gelu: return ActFn::gelu;
-    case Op::gelu_tanh: return ActFn::gelu_apprx_tanh;
-    case Op::silu: return ActFn::silu;
-    case Op::softplus_unit: return ActFn::softplus;
-    case Op::is_nan: return ActFn::is_nan;
-    case Op::is_inf: return ActFn::is_inf;
-    case Op::reciprocal: return ActFn::reciprocal;
-    case Op::angle: return ActFn::angle;
-    case Op::conj: return ActFn::conj;
-    case Op::real: return ActFn::real;
-    case Op::imag: return ActFn::imag;
-    default: return std::nullopt;
+    case Op::negate:
+      return ActFn::negative;
+    case Op::abs:
+      return ActFn::abs;
+    case Op::sign:
+      return ActFn::sign;
+    case Op::exponential:
+      return ActFn::exp;
+    case Op::exponential_minus_one:
+      return ActFn::expm1;
+    case Op::log:
+      return ActFn::log;
+    case Op::log_plus_one:
+      return ActFn::log1p;
+    case Op::logistic:
+      return ActFn::sigmoid;
+    case Op::sqrt:
+      return ActFn::sqrt;
+    case Op::rsqrt:
+      return ActFn::rsqrt;
+    case Op::tanh:
+      return ActFn::tanh;
+    case Op::sine:
+      return ActFn::sin;
+    case Op::cosine:
+      return ActFn::cos;
+    case Op::tan:
+      return ActFn::tan;
+    case Op::floor:
+      return ActFn::floor;
+    case Op::ceil:
+      return ActFn::ceil;
+    case Op::round_nearest_even:
+      return ActFn::round;
+    case Op::is_finite:
+      return ActFn::is_finite;
+    case Op::not_:
+      return operand == DType::boolean ? ActFn::logical_not : ActFn::bitwise_not;
+    case Op::popcnt:
+      return ActFn::population_count;
+    case Op::erf:
+      return ActFn::erf;
+    case Op::erfc:
+      return ActFn::erfc;
+    case Op::erf_inv:
+      return ActFn::erf_inv;
+    case Op::lgamma:
+      return ActFn::lgamma;
+    case Op::digamma:
+      return ActFn::digamma;
+    case Op::exp2:
+      return ActFn::exp2;
+    case Op::log2:
+      return ActFn::log2;
+    case Op::log10:
+      return ActFn::log10;
+    case Op::trunc:
+      return ActFn::trunc;
+    case Op::asin:
+      return ActFn::asin;
+    case Op::acos:
+      return ActFn::acos;
+    case Op::atan:
+      return ActFn::atan;
+    case Op::sinh:
+      return ActFn::sinh;
+    case Op::cosh:
+      return ActFn::cosh;
+    case Op::asinh:
+      return ActFn::asinh;
+    case Op::acosh:
+      return ActFn::acosh;
+    case Op::atanh:
+      return ActFn::atanh;
+    case Op::gelu:
+      return ActFn::gelu;
+    case Op::gelu_tanh:
+      return ActFn::gelu_apprx_tanh;
+    case Op::silu:
+      return ActFn::silu;
+    case Op::softplus_unit:
+      return ActFn::softplus;
+    case Op::is_nan:
+      return ActFn::is_nan;
+    case Op::is_inf:
+      return ActFn::is_inf;
+    case Op::reciprocal:
+      return ActFn::reciprocal;
+    case Op::angle:
+      return ActFn::angle;
+    case Op::conj:
+      return ActFn::conj;
+    case Op::real:
+      return ActFn::real;
+    case Op::imag:
+      return ActFn::imag;
+    default:
+      return std::nullopt;
   }
 }
 
 AluOp alu_op_of(ir::Reducer reducer, DType dtype) {
   const bool boolean = dtype == DType::boolean;
   switch (reducer) {
-    case ir::Reducer::add: return boolean ? AluOp::logical_or : AluOp::add;
-    case ir::Reducer::multiply: return boolean ? AluOp::logical_and : AluOp::multiply;
-    case ir::Reducer::maximum: return AluOp::maximum;
-    case ir::Reducer::minimum: return AluOp::minimum;
-    case ir::Reducer::and_: return boolean ? AluOp::logical_and : AluOp::bitwise_and;
-    case ir::Reducer::or_: return boolean ? AluOp::logical_or : AluOp::bitwise_or;
-    case ir::Reducer::xor_: return boolean ? AluOp::logical_xor : AluOp::bitwise_xor;
-    default: return AluOp::bypass;
+    case ir::Reducer::add:
+      return boolean ? AluOp::logical_or : AluOp::add;
+    case ir::Reducer::multiply:
+      return boolean ? AluOp::logical_and : AluOp::multiply;
+    case ir::Reducer::maximum:
+      return AluOp::maximum;
+    case ir::Reducer::minimum:
+      return AluOp::minimum;
+    case ir::Reducer::and_:
+      return boolean ? AluOp::logical_and : AluOp::bitwise_and;
+    case ir::Reducer::or_:
+      return boolean ? AluOp::logical_or : AluOp::bitwise_or;
+    case ir::Reducer::xor_:
+      return boolean ? AluOp::logical_xor : AluOp::bitwise_xor;
+    default:
+      return AluOp::bypass;
   }
 }
 
@@ -145,8 +231,12 @@ isa::ScalarOperand identity_of(ir::Reducer reducer, DType dtype) {
   const bool real = is_floating(dtype);
   const double infinity = std::numeric_limits<double>::infinity();
   switch (reducer) {
-    case ir::Reducer::multiply: s.re = 1, s.i = 1; break;
-    case ir::Reducer::and_: s.i = dtype == DType::boolean ? 1 : -1, s.re = static_cast<double>(s.i); break;
+    case ir::Reducer::multiply:
+      s.re = 1, s.i = 1;
+      break;
+    case ir::Reducer::and_:
+      s.i = dtype == DType::boolean ? 1 : -1, s.re = static_cast<double>(s.i);
+      break;
     case ir::Reducer::maximum:
       s.i = real ? 0 : least_integer(dtype);
       s.re = real ? -infinity : static_cast<double>(s.i);
@@ -155,7 +245,8 @@ isa::ScalarOperand identity_of(ir::Reducer reducer, DType dtype) {
       s.i = real ? 0 : greatest_integer(dtype);
       s.re = real ? infinity : static_cast<double>(s.i);
       break;
-    default: break;
+    default:
+      break;
   }
   return s;
 }
@@ -176,8 +267,10 @@ bool absorbs_scale_and_bias(ActFn func) {
     case ActFn::square:
     case ActFn::relu:
     case ActFn::rsqrt:
-    case ActFn::sqrt: return true;
-    default: return false;
+    case ActFn::sqrt:
+      return true;
+    default:
+      return false;
   }
 }
 

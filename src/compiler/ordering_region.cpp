@@ -22,7 +22,7 @@ struct Lines {
   std::vector<int64_t> rows;  // extents
   View from;                  // over rows; `from_step` along the line
   int64_t from_step = 0, length = 1;
-  std::vector<View> to;       // one per store
+  std::vector<View> to;  // one per store
   std::vector<int64_t> to_step;
 };
 
@@ -109,7 +109,8 @@ class ScanEmitter {
 
  private:
   Access one(DType dtype, int64_t partitions) {
-    return b_.dense(b_.tile("carry", isa::Space::sbuf, partitions, static_cast<int64_t>(size_of(dtype))), dtype, partitions, 1);
+    return b_.dense(b_.tile("carry", isa::Space::sbuf, partitions, static_cast<int64_t>(size_of(dtype))), dtype, partitions,
+                    1);
   }
 
   Status rows(const Frame& f) {
@@ -129,7 +130,8 @@ class ScanEmitter {
   Engine position_engine() const { return position_ == DType::f32 ? Engine::vector : Engine::gpsimd; }
 
   Access fresh(DType dtype, int64_t partitions, int64_t count) {
-    return b_.dense(b_.tile("scan", isa::Space::sbuf, partitions, count * static_cast<int64_t>(size_of(dtype)), 2), dtype, partitions, count);
+    return b_.dense(b_.tile("scan", isa::Space::sbuf, partitions, count * static_cast<int64_t>(size_of(dtype)), 2), dtype,
+                    partitions, count);
   }
 
   static Access last_of(Access a, int64_t count) {
@@ -149,7 +151,8 @@ class ScanEmitter {
 
   void chunk(const Frame& f, const TileIndex& t) {
     const Access x = fresh(dtype_, f.partitions, t.count);
-    b_.dma_load(x, line_access(b_, f, context_.buffer(region_.operands[0].base), dtype_, lines_.from, lines_.from_step, t.start, t.count));
+    b_.dma_load(x, line_access(b_, f, context_.buffer(region_.operands[0].base), dtype_, lines_.from, lines_.from_step,
+                               t.start, t.count));
     const Access y = fresh(running_, f.partitions, t.count);
     const AluOp op = alu_op_of(attrs_.reducer, dtype_);
     const isa::ScalarOperand start = carry_.present() ? ProgramBuilder::scalar(carry_) : identity_of(attrs_.reducer, dtype_);
@@ -161,13 +164,15 @@ class ScanEmitter {
       const Store& store = region_.stores[s];
       const bool value = store.result == 0;
       const Access& from = value ? y : index;
-      b_.dma_store(line_access(b_, f, context_.destination(store), value ? dtype_ : DType::i64, lines_.to[s], lines_.to_step[s],
-                               t.start, t.count),
+      b_.dma_store(line_access(b_, f, context_.destination(store), value ? dtype_ : DType::i64, lines_.to[s],
+                               lines_.to_step[s], t.start, t.count),
                    from);
     }
   }
 
-  void copy(Engine engine, DType compute, const Access& dst, const Access& src) { b_.tensor_copy(engine, compute, dst, src); }
+  void copy(Engine engine, DType compute, const Access& dst, const Access& src) {
+    b_.tensor_copy(engine, compute, dst, src);
+  }
 
   // Where the running value was met last: the greatest step (from 1) at which the element equals it, NaN equal to NaN.
   Access positions(const Frame& f, const TileIndex& t, const Access& x, const Access& y) {
@@ -188,12 +193,15 @@ class ScanEmitter {
     b_.iota(steps, pattern);
     b_.tensor_tensor(e, position_, AluOp::multiply, hit, hit, steps);
     const Access run = fresh(position_, f.partitions, t.count);
-    const isa::ScalarOperand start = carry_.present() ? ProgramBuilder::scalar(position_carry_) : ProgramBuilder::immediate(0.0);
-    b_.tensor_tensor_scan(e, position_, as_line(run, t.count, position_), as_line(hit, t.count, hit.dtype), AluOp::maximum, start);
+    const isa::ScalarOperand start =
+        carry_.present() ? ProgramBuilder::scalar(position_carry_) : ProgramBuilder::immediate(0.0);
+    b_.tensor_tensor_scan(e, position_, as_line(run, t.count, position_), as_line(hit, t.count, hit.dtype), AluOp::maximum,
+                          start);
     if (carry_.present()) copy(e, position_, position_carry_, last_of(run, t.count));
     const Access out = fresh(position_, f.partitions, t.count);
     if (attrs_.reverse) {
-      b_.tensor_scalar(e, position_, out, run, AluOp::subtract, ProgramBuilder::immediate(static_cast<double>(lines_.length)), true);
+      b_.tensor_scalar(e, position_, out, run, AluOp::subtract,
+                       ProgramBuilder::immediate(static_cast<double>(lines_.length)), true);
     } else {
       b_.tensor_scalar(e, position_, out, run, AluOp::subtract, ProgramBuilder::immediate(1.0));
     }
@@ -225,7 +233,8 @@ Status order_in_memory(EmitContext& context, const Region& region, const Lines& 
   Access results[2];
   for (size_t s = 0; s < region.stores.size(); ++s) {
     const int32_t r = region.stores[s].result;
-    results[r] = line_access(b, f, context.destination(region.stores[s]), r == 0 ? x.stored : DType::i64, l.to[s], l.to_step[s], 0, k);
+    results[r] = line_access(b, f, context.destination(region.stores[s]), r == 0 ? x.stored : DType::i64, l.to[s],
+                             l.to_step[s], 0, k);
   }
   for (int r = 0; r < 2; ++r) {
     if (results[r].present()) continue;
@@ -264,15 +273,17 @@ Status emit_order(EmitContext& context, const Region& region) {
   std::vector<size_t> order;
   TileNest nest(b, l.rows, row_plans(l, order));
   if (bytes > context.sbuf_budget() || l.length > 65535) {  // the routine reads and writes memory itself
-    return nest.run(order, isa::LoopKind::affine, {}, [&](const Frame& f) -> Status {
-      return order_in_memory(context, region, l, f, k, largest);
-    });
+    return nest.run(order, isa::LoopKind::affine, {},
+                    [&](const Frame& f) -> Status { return order_in_memory(context, region, l, f, k, largest); });
   }
   const uint32_t buffers = 2 * bytes <= context.sbuf_budget() ? 2 : 1;
   return nest.run(order, isa::LoopKind::affine, {}, [&](const Frame& f) -> Status {
-    const Access row = b.dense(b.tile("row", isa::Space::sbuf, f.partitions, l.length * unit, buffers), dtype, f.partitions, l.length);
-    const Access values = b.dense(b.tile("values", isa::Space::sbuf, f.partitions, k * unit, buffers), dtype, f.partitions, k);
-    const Access indices = b.dense(b.tile("indices", isa::Space::sbuf, f.partitions, k * 8, buffers), DType::i64, f.partitions, k);
+    const Access row =
+        b.dense(b.tile("row", isa::Space::sbuf, f.partitions, l.length * unit, buffers), dtype, f.partitions, l.length);
+    const Access values =
+        b.dense(b.tile("values", isa::Space::sbuf, f.partitions, k * unit, buffers), dtype, f.partitions, k);
+    const Access indices =
+        b.dense(b.tile("indices", isa::Space::sbuf, f.partitions, k * 8, buffers), DType::i64, f.partitions, k);
     b.dma_load(row, line_access(b, f, context.buffer(x.base), dtype, l.from, l.from_step, 0, l.length));
     b.top_k(isa::compute_type_for(dtype), values, indices, row, largest);
     for (size_t s = 0; s < region.stores.size(); ++s) {

@@ -88,6 +88,8 @@ class OutputPlacer {
     if (region.kind == RegionKind::node) return may_update_in_place(region, store, parameter);
     for (const Operand& o : region.operands)
       if (is_parameter(o.base, parameter)) return false;
+    if (region.kind == RegionKind::matmul && region.stores.size() > 1)
+      return false;  // stores are not ordered after all loads
     for (size_t t = 0; t < region.expression.terms.size(); ++t) {
       const Term& term = region.expression.terms[t];
       if (live_[r][t] && term.kind == TermKind::load && is_parameter(term.source, parameter) && !(term.view == store.view))
@@ -150,9 +152,8 @@ class OutputPlacer {
     for (size_t i = 0; i < stores.size(); ++i) {
       if (stores[i].output < 0) continue;
       const ir::Value v = stores[i].value;
-      auto scratch = std::find_if(stores.begin(), stores.end(), [&](const Store& s) {
-        return s.output < 0 && s.value == v && s.view == stores[i].view;
-      });
+      auto scratch = std::find_if(stores.begin(), stores.end(),
+                                  [&](const Store& s) { return s.output < 0 && s.value == v && s.view == stores[i].view; });
       if (scratch == stores.end()) continue;
       const int32_t alias = graph_.outputs[static_cast<size_t>(stores[i].output)].alias;
       if (check_alias && alias >= 0 && !may_overwrite(r, stores[i], alias)) continue;

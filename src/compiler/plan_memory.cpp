@@ -47,7 +47,8 @@ void close_over_loops(const std::vector<isa::Step>& steps, const std::vector<uin
 }
 
 // Rotating tiles are in use during their whole loop.
-void cover_rotation(const std::vector<isa::Step>& steps, const std::vector<uint32_t>& parent, uint32_t level, Lifetime& life) {
+void cover_rotation(const std::vector<isa::Step>& steps, const std::vector<uint32_t>& parent, uint32_t level,
+                    Lifetime& life) {
   std::vector<uint32_t> chain;
   for (uint32_t l = parent[life.first]; l != kUnused; l = parent[l]) chain.push_back(l);
   if (chain.size() <= level) return;
@@ -78,7 +79,8 @@ int64_t first_fit(const std::vector<Request>& requests, const std::vector<uint32
     }
     offset[r] = at;
     top = std::max(top, at + q.bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), r, [&](uint32_t a, uint32_t b) { return offset[a] < offset[b]; }), r);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), r, [&](uint32_t a, uint32_t b) { return offset[a] < offset[b]; }), r);
   }
   return top;
 }
@@ -94,10 +96,12 @@ Status place_space(ProgramBuilder& builder, const std::vector<Request>& requests
     if (best.empty() || top < least) best = offset, least = top;
     return top <= capacity;
   };
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return requests[a].life.first < requests[b].life.first; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return requests[a].life.first < requests[b].life.first; });
   bool fits = attempt();
   if (!fits) {
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return requests[a].bytes > requests[b].bytes; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint32_t a, uint32_t b) { return requests[a].bytes > requests[b].bytes; });
     fits = attempt();
   }
   if (!fits) {
@@ -174,8 +178,8 @@ ArenaPlan place_scratch(const isa::Program& p) {
   for (size_t t = 0; t < p.tensors.size(); ++t)
     if (life[t].first != kUnused) order.push_back(static_cast<uint32_t>(t));
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return life[a].first < life[b].first; });
-  std::multimap<uint32_t, uint32_t> dying;          // last step -> tensor
-  std::map<int64_t, int64_t> holes;                 // offset -> bytes
+  std::multimap<uint32_t, uint32_t> dying;  // last step -> tensor
+  std::map<int64_t, int64_t> holes;         // offset -> bytes
   const auto size = [&](uint32_t t) { return (static_cast<int64_t>(p.tensors[t].bytes) + kAlign - 1) / kAlign * kAlign; };
   const auto release = [&](int64_t at, int64_t bytes) {
     auto next = holes.lower_bound(at);

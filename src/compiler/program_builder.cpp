@@ -140,7 +140,12 @@ void ProgramBuilder::loop(int64_t trips, isa::LoopKind kind, const std::function
 void ProgramBuilder::for_tiles(int64_t extent, int64_t tile, isa::LoopKind kind,
                                const std::function<void(const TileIndex&)>& body, LoopFacts facts) {
   const int64_t full = extent / tile, tail = extent % tile;
-  loop(full, kind, [&](int level) { body({Index::of_loop(level, tile), tile}); }, facts);
+  loop(
+      full, kind,
+      [&](int level) {
+        body({Index::of_loop(level, tile), tile});
+      },
+      facts);
   if (tail > 0) body({Index(full * tile), tail});
 }
 
@@ -182,8 +187,8 @@ Access ProgramBuilder::hbm(uint32_t tensor, DType dtype, const Index& offset, in
   return a;
 }
 
-Access ProgramBuilder::on_chip(uint32_t tile, DType dtype, int64_t partitions, std::span<const Dim> dims, const Index& offset,
-                               int64_t partition_start) const {
+Access ProgramBuilder::on_chip(uint32_t tile, DType dtype, int64_t partitions, std::span<const Dim> dims,
+                               const Index& offset, int64_t partition_start) const {
   Access a;
   a.space = program_.tiles[tile].space;
   a.object = tile;
@@ -386,8 +391,8 @@ Instruction& ProgramBuilder::tensor_partition_reduce(DType compute, AluOp op, co
   return add(std::move(in));
 }
 
-Instruction& ProgramBuilder::tensor_tensor_scan(Engine engine, DType compute, const Access& dst, const Access& src, AluOp op0,
-                                                const ScalarOperand& initial, AluOp op1, const Access& other) {
+Instruction& ProgramBuilder::tensor_tensor_scan(Engine engine, DType compute, const Access& dst, const Access& src,
+                                                AluOp op0, const ScalarOperand& initial, AluOp op1, const Access& other) {
   Instruction in = elementwise(Opcode::tensor_tensor_scan, engine, compute, dst);
   in.op0 = op0;
   in.op1 = op1;
@@ -416,8 +421,9 @@ Instruction& ProgramBuilder::dma_indirect(const Access& dst, const Access& src, 
   return in;
 }
 
-Instruction& ProgramBuilder::scatter_reduce(DType compute, AluOp op, const Access& dst, const Access& src, const Access& index,
-                                            int64_t index_stride, int64_t index_bound, isa::OobMode oob) {
+Instruction& ProgramBuilder::scatter_reduce(DType compute, AluOp op, const Access& dst, const Access& src,
+                                            const Access& index, int64_t index_stride, int64_t index_bound,
+                                            isa::OobMode oob) {
   Instruction in = elementwise(Opcode::scatter_reduce, Engine::gpsimd, compute, dst);
   in.op0 = op;
   in.src0 = src;

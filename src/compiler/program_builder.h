@@ -77,8 +77,8 @@ class ProgramBuilder {
 
   // --- accesses ---
   // `offset` and strides in bytes. Dims with count 1 are dropped, neighbours that are contiguous are merged.
-  isa::Access hbm(uint32_t tensor, DType dtype, const Index& offset_bytes, int64_t partitions, int64_t partition_stride_bytes,
-                  std::span<const isa::Dim> dims) const;
+  isa::Access hbm(uint32_t tensor, DType dtype, const Index& offset_bytes, int64_t partitions,
+                  int64_t partition_stride_bytes, std::span<const isa::Dim> dims) const;
   isa::Access on_chip(uint32_t tile, DType dtype, int64_t partitions, std::span<const isa::Dim> dims,
                       const Index& offset_bytes = 0, int64_t partition_start = 0) const;
   // `count` dense elements per partition.
@@ -119,8 +119,8 @@ class ProgramBuilder {
                                   const isa::Access& src, int reduce_dims);
   isa::Instruction& tensor_partition_reduce(DType compute, isa::AluOp op, const isa::Access& dst, const isa::Access& src);
   isa::Instruction& tensor_tensor_scan(isa::Engine engine, DType compute, const isa::Access& dst, const isa::Access& src,
-                                       isa::AluOp op0, const isa::ScalarOperand& initial, isa::AluOp op1 = isa::AluOp::bypass,
-                                       const isa::Access& other = {});
+                                       isa::AluOp op0, const isa::ScalarOperand& initial,
+                                       isa::AluOp op1 = isa::AluOp::bypass, const isa::Access& other = {});
   isa::Instruction& random_bits(const isa::Access& dst, const isa::ScalarOperand& seed, const isa::ScalarOperand& offset,
                                 const isa::IndexPattern& pattern);
   // Gather (src in HBM) and scatter (dst in HBM).

@@ -30,9 +30,9 @@ struct Operand {
   DType dtype = DType::f32;
 };
 
-// Writes a term of the expression, or (kind node) result `result` of the node, to memory. `value` names the scratch buffer (it
-// may be a view of the result, stored in the view's order). `view` counts memory elements of the
-// destination over the expression's space; for kind node over the result's own dimensions.
+// Writes a term of the expression, or (kind node) result `result` of the node, to memory. `value` names the scratch buffer
+// (it may be a view of the result, stored in the view's order). `view` counts memory elements of the destination over the
+// expression's space; for kind node over the result's own dimensions.
 struct Store {
   int32_t term = -1;
   int32_t result = 0;
@@ -59,7 +59,7 @@ std::string to_string(const ir::Graph& graph, const Region& region);
 
 // Where a materialised value lives.
 struct Buffer {
-  uint32_t tensor = 0;        // index into Program::tensors
+  uint32_t tensor = 0;  // index into Program::tensors
   int64_t byte_offset = 0;
 };
 
@@ -86,7 +86,7 @@ class EmitContext {
   const Options& options;
   ProgramBuilder& builder;
 
-  Buffer buffer(ir::Value value) const;       // parameters (scalars too), constants, materialised values
+  Buffer buffer(ir::Value value) const;  // parameters (scalars too), constants, materialised values
   Buffer destination(const Store& store) const;
   void set_buffer(ir::Value value, Buffer buffer) { buffers_[key(value)] = buffer; }
   void set_output(int32_t output, Buffer buffer);

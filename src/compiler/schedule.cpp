@@ -18,11 +18,11 @@ int queue_of(const isa::Instruction& in) {
 
 // One executed access, as the walk met it.
 struct Record {
-  uint32_t step = 0;  // of the instruction
-  uint32_t loop = kNone;                      // innermost loop
+  uint32_t step = 0;                           // of the instruction
+  uint32_t loop = kNone;                       // innermost loop
   std::array<uint8_t, isa::kMaxLoops> pass{};  // which walk of each enclosing loop
   bool writes = false;
-  bool whole = false;  // touches an unknown part of the object
+  bool whole = false;         // touches an unknown part of the object
   int64_t low = 0, high = 0;  // bytes at iteration 0 of every loop, in the object
   std::array<int64_t, isa::kMaxLoops> loop_step{};
 };
@@ -34,10 +34,10 @@ struct Object {
   bool rotates = false;
   uint32_t rotate_level = 0;
   uint32_t buffers = 1;
-  bool written = false;               // by anything; inputs and constants need no tracking
-  bool owner = false;                 // of its bytes, since another object last used them
-  std::vector<Record> inherited;      // accesses to the same bytes under another name, latest per queue
-  std::vector<Record> records;        // own accesses that a later one may have to wait for
+  bool written = false;           // by anything; inputs and constants need no tracking
+  bool owner = false;             // of its bytes, since another object last used them
+  std::vector<Record> inherited;  // accesses to the same bytes under another name, latest per queue
+  std::vector<Record> records;    // own accesses that a later one may have to wait for
 };
 
 class Scheduler {
@@ -187,8 +187,10 @@ class Scheduler {
     uint32_t la = parent_[a], lb = parent_[b];
     while (la != lb) {
       const int da = la == kNone ? -1 : depth_[la], db = lb == kNone ? -1 : depth_[lb];
-      if (da >= db) la = parent_[la];
-      else lb = parent_[lb];
+      if (da >= db)
+        la = parent_[la];
+      else
+        lb = parent_[lb];
     }
     return la == kNone ? 0 : depth_[la] + 1u;
   }
@@ -233,7 +235,8 @@ class Scheduler {
     int64_t low = a.offset, high = a.offset;
     const auto stretch = [&](int64_t reach) { (reach < 0 ? low : high) += reach; };
     if (a.space == isa::Space::hbm) stretch(a.partition_stride * (static_cast<int64_t>(a.partitions) - 1));
-    for (int d = 0; d < a.rank; ++d) stretch(a.dims[static_cast<size_t>(d)].stride * (static_cast<int64_t>(a.dims[static_cast<size_t>(d)].count) - 1));
+    for (int d = 0; d < a.rank; ++d)
+      stretch(a.dims[static_cast<size_t>(d)].stride * (static_cast<int64_t>(a.dims[static_cast<size_t>(d)].count) - 1));
     r.low = low;
     r.high = high + static_cast<int64_t>(size_of(a.dtype));
     return r;
@@ -281,7 +284,8 @@ class Scheduler {
   }
 
   // Distance in iterations of loop `level` at which b meets bytes of a; -1 = never.
-  int64_t find_lag(const Object& o, const Record& a, const Record& b, uint32_t common, uint32_t level, bool inherited) const {
+  int64_t find_lag(const Object& o, const Record& a, const Record& b, uint32_t common, uint32_t level,
+                   bool inherited) const {
     if (inherited) return 1;
     const uint32_t loop = loop_at(b.step, level);
     if (o.space != 0 && o.space != 1 && builder_.loop_facts()[loop].hbm_independent) return -1;
@@ -352,7 +356,8 @@ class Scheduler {
     // What this access waited for, or ran after in its own queue, need not be waited for again if the bytes are covered.
     const bool covers = r.writes && !o.rotates && !r.whole;
     std::erase_if(o.records, [&](const Record& x) {
-      if (x.step == r.step && x.writes == r.writes && x.low == r.low && x.high == r.high && x.loop_step == r.loop_step) return true;
+      if (x.step == r.step && x.writes == r.writes && x.low == r.low && x.high == r.high && x.loop_step == r.loop_step)
+        return true;
       if (!covers || x.whole || x.loop != r.loop || x.pass != r.pass || x.loop_step != r.loop_step) return false;
       return x.low >= r.low && x.high <= r.high;
     });
@@ -384,8 +389,8 @@ class Scheduler {
   isa::Program& p_;
   const std::vector<isa::Step>& steps_;
   const ArenaPlan& arena_;
-  std::vector<uint32_t> parent_;  // enclosing loop of each step
-  std::vector<uint8_t> depth_;    // enclosing loops of each step
+  std::vector<uint32_t> parent_;   // enclosing loop of each step
+  std::vector<uint8_t> depth_;     // enclosing loops of each step
   std::vector<int64_t> position_;  // of an instruction in its queue, at iteration 0 of its loops, from 1
   std::vector<std::vector<std::pair<int, int64_t>>> per_iteration_;  // of a loop step: executions by queue
   std::vector<Object> objects_;

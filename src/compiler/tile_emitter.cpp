@@ -42,6 +42,7 @@ TileEmitter::TileEmitter(EmitContext& context, const Expression& expression, con
       expression_(expression),
       frame_(frame),
       varies_(expression.varies()),
+      phases_(expression.phases()),
       values_(expression.terms.size()),
       uses_(expression.terms.size(), 0) {
   for (const Term& t : expression.terms) {
@@ -74,7 +75,8 @@ Access TileEmitter::access(const OnChip& value, uint32_t slots, int64_t partitio
   return builder_.on_chip(value.tile, value.dtype, partitions, {dims.data(), n}, value.offset);
 }
 
-OnChip TileEmitter::new_tile(std::string_view name, DType dtype, uint32_t slots, int64_t partitions, uint32_t buffers) const {
+OnChip TileEmitter::new_tile(std::string_view name, DType dtype, uint32_t slots, int64_t partitions,
+                             uint32_t buffers) const {
   OnChip v;
   v.dtype = dtype;
   v.partitions = partitions;
@@ -151,8 +153,7 @@ Result<OnChip> TileEmitter::emit_load(int32_t term) {
   const uint32_t slots = slots_of(term);
   OnChip v = new_tile("load", t.dtype, slots, frame_.partitions, dma_buffers_);
   if (load_transposed(term, v)) return v;
-  builder_.dma_load(access(v, slots, v.partitions),
-                    memory(context_.buffer(t.source), t.dtype, t.view, slots, v.partitions));
+  builder_.dma_load(access(v, slots, v.partitions), memory(context_.buffer(t.source), t.dtype, t.view, slots, v.partitions));
   return v;
 }
 
@@ -205,12 +206,19 @@ Result<OnChip> TileEmitter::materialize(int32_t term) {
   if (t.node >= 0) builder_.set_label(context_.label_of(t.node));
   Result<OnChip> v = internal_error("a term was asked for before its region computed it");
   switch (t.kind) {
-    case TermKind::load: v = emit_load(term); break;
+    case TermKind::load:
+      v = emit_load(term);
+      break;
     case TermKind::immediate:
     case TermKind::iota:
-    case TermKind::random: v = emit_leaf(term); break;
-    case TermKind::op: v = OpEmitter(*this).emit(term); break;
-    default: break;
+    case TermKind::random:
+      v = emit_leaf(term);
+      break;
+    case TermKind::op:
+      v = OpEmitter(*this).emit(term);
+      break;
+    default:
+      break;
   }
   if (v.ok()) values_[static_cast<size_t>(term)] = *v;
   return v;

@@ -113,6 +113,7 @@ class TileEmitter {
   const Expression& expression_;
   Frame frame_;
   std::vector<uint64_t> varies_;
+  std::vector<int> phases_;
   std::vector<OnChip> values_;
   std::vector<int32_t> uses_;  // uses by other terms and by stores (counted by the constructor for terms)
   uint32_t dma_buffers_ = 2, other_buffers_ = 2;

@@ -78,7 +78,8 @@ void collapse_groups(std::vector<int64_t>& extents, std::vector<size_t>& groups,
         continue;
       }
       if (d + 1 >= begin + size) continue;
-      const bool merge = std::all_of(views.begin(), views.end(), [&](const View* v) { return v->strides[d] == v->strides[d + 1] * extents[d + 1]; });
+      const bool merge = std::all_of(views.begin(), views.end(),
+                                     [&](const View* v) { return v->strides[d] == v->strides[d + 1] * extents[d + 1]; });
       if (!merge) continue;
       extents[d + 1] *= extents[d];
       erase(d);

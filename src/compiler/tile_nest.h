@@ -1,5 +1,5 @@
-// Loop nests for regions with code of their own: dimensions are divided by DimPlan (loop_tiling.h), every combination of full
-// and smaller pieces gets its loops, and the body sees a Frame.
+// Loop nests for regions with code of their own: dimensions are divided by DimPlan (loop_tiling.h), every combination of
+// full and smaller pieces gets its loops, and the body sees a Frame.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,14 @@ class TileNest {
   TileNest(ProgramBuilder& builder, std::vector<int64_t> extents, std::vector<DimPlan> plans);
 
   // Loops over all dimensions in `order` (outermost first), all of this kind.
-  Status run(const std::vector<size_t>& order, isa::LoopKind kind, LoopFacts facts, const std::function<Status(const Frame&)>& body);
+  Status run(const std::vector<size_t>& order, isa::LoopKind kind, LoopFacts facts,
+             const std::function<Status(const Frame&)>& body);
   // The most partitions a piece has.
   int64_t widest() const;
 
  private:
-  Status choose(size_t at, const std::vector<size_t>& order, std::vector<DimPiece>& choice, isa::LoopKind kind, LoopFacts facts,
-                const std::function<Status(const Frame&)>& body);
+  Status choose(size_t at, const std::vector<size_t>& order, std::vector<DimPiece>& choice, isa::LoopKind kind,
+                LoopFacts facts, const std::function<Status(const Frame&)>& body);
   Status open(size_t at, const std::vector<size_t>& order, const std::vector<DimPiece>& choice, isa::LoopKind kind,
               LoopFacts facts, const std::function<Status(const Frame&)>& body);
 

@@ -10,7 +10,7 @@ namespace {
 
 // Also called for fake tensors while a graph is traced: sizes only.
 int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& mask,
-               double /*dropout_p*/, bool /*is_causal*/, std::optional<double> /*scale*/, bool enable_gqa) {
+               double /*dropout_p*/, bool is_causal, std::optional<double> /*scale*/, bool enable_gqa) {
   constexpr auto math = static_cast<int64_t>(at::SDPBackend::math);
   if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4) return math;
   const auto type = query.scalar_type();
@@ -19,7 +19,8 @@ int64_t choose(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   if (key.sym_size(1) != value.sym_size(1) || query.sym_size(3) != key.sym_size(3) || key.sym_size(2) != value.sym_size(2)) return math;
   if (!enable_gqa && query.sym_size(1) != key.sym_size(1)) return math;
   if (query.sym_numel() == 0 || key.sym_numel() == 0 || value.sym_numel() == 0) return math;
-  if (mask.has_value() && mask->defined() && mask->requires_grad()) return math;
+  // A mask that needs a gradient; or a mask beside is_causal, which the mathematical form refuses in PyTorch's words.
+  if (mask.has_value() && mask->defined() && (mask->requires_grad() || is_causal)) return math;
   return static_cast<int64_t>(at::SDPBackend::overrideable);
 }
 

@@ -1,5 +1,6 @@
 #include "pytorch/copy.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
@@ -175,7 +176,13 @@ c10::Scalar local_scalar_dense(const at::Tensor& self) {
 void copy(const at::Tensor& source_in, const at::Tensor& destination, bool /*non_blocking: host copies are complete*/) {
   TORCH_CHECK(destination.defined(), "copy: destination is undefined");
   TORCH_CHECK(source_in.defined(), "copy: source is undefined");
-  at::Tensor source = source_in.sizes() == destination.sizes() ? source_in : source_in.expand(destination.sizes());
+  at::Tensor source = source_in;
+  if (source.sizes() != destination.sizes()) {
+    const auto shape = at::infer_size_dimvector(destination.sizes(), source.sizes());
+    TORCH_CHECK(destination.sizes() == c10::IntArrayRef(shape), "output with shape ", destination.sizes(),
+                " doesn't match the broadcast shape ", c10::IntArrayRef(shape));
+    source = source.expand(destination.sizes());
+  }
   if (destination.numel() == 0) return;
   at::assert_no_internal_overlap(destination);
   const bool from_device = source.is_privateuseone(), to_device = destination.is_privateuseone();

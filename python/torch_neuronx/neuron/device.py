@@ -80,6 +80,8 @@ _maybe_exchange_device = _exchange_device
 
 def synchronize(device: DeviceLike = None) -> None:
     """Waits for everything queued on a core; errors of earlier launches surface here."""
+    if _is_in_bad_fork():
+        _C.init()  # raises and says why
     _C.synchronize(index_of(device))
 
 

@@ -217,7 +217,7 @@ nrt_dtype_t reported_dtype(DType t) {
 Status check_executor_name(const std::string& name) {
   uint64_t seed = 0;
   if (name == "plan" || name == "interpreter" || parse_shuffle_seed(name, &seed)) return {};
-  return invalid_argument("executor '" + name + "'; valid: plan, interpreter, shuffled:SEED");
+  return invalid_argument("NEURON_EMULATOR_EXECUTOR '" + name + "'; valid: plan, interpreter, shuffled:SEED");
 }
 
 Result<std::unique_ptr<Executor>> make_executor(const std::shared_ptr<const isa::Program>& program) {

@@ -26,12 +26,18 @@ bool greater(T a, T b) {
   return is_nan(a) ? !is_nan(b) : a > b;
 }
 
+// The first `count` places are in order; equal elements keep theirs.
 template <class T>
-std::vector<size_t> descending_order(const std::vector<T>& x, bool ascending) {
+std::vector<size_t> descending_order(const std::vector<T>& x, bool ascending, size_t count) {
   std::vector<size_t> order(x.size());
   for (size_t n = 0; n < order.size(); ++n) order[n] = n;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return ascending ? greater(x[b], x[a]) : greater(x[a], x[b]); });
+  const auto before = [&](size_t a, size_t b) { return ascending ? greater(x[b], x[a]) : greater(x[a], x[b]); };
+  if (count < x.size() / 4) {
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                      [&](size_t a, size_t b) { return before(a, b) || (!before(b, a) && a < b); });
+  } else {
+    std::stable_sort(order.begin(), order.end(), before);
+  }
   return order;
 }
 
@@ -40,7 +46,7 @@ Status max8(Execution& e) {
   std::vector<T> x;
   for (size_t p = 0; p < e.dst.partitions; ++p) {
     e.src0.load_row(p, x);
-    const std::vector<size_t> order = descending_order(x, false);
+    const std::vector<size_t> order = descending_order(x, false, e.dst.count);
     for (size_t n = 0; n < e.dst.count; ++n) e.dst.store<T>(p, n, x[order[n]]);
   }
   return {};
@@ -75,7 +81,7 @@ Status top_k(Execution& e) {
   std::vector<T> x;
   for (size_t p = 0; p < e.dst.partitions; ++p) {
     e.src0.load_row(p, x);
-    const std::vector<size_t> order = descending_order(x, !e.instruction.largest);
+    const std::vector<size_t> order = descending_order(x, !e.instruction.largest, e.dst.count);
     for (size_t n = 0; n < e.dst.count; ++n) {
       e.dst.store<T>(p, n, x[order[n]]);
       if (e.dst2.present()) e.dst2.store<int64_t>(p, n, static_cast<int64_t>(order[n]));

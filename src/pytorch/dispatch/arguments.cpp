@@ -72,7 +72,7 @@ ops::ScalarArg Arguments::number(const ArgumentPlan& plan, const c10::IValue& va
   ops::ScalarArg out;
   const c10::Scalar scalar = value.toScalar();
   out.kind = kind_of(scalar);
-  if (plan.known || plan.kind == ArgumentKind::float_list) {
+  if (plan.known || plan.decides_shape || plan.kind == ArgumentKind::float_list) {
     const auto z = scalar.toComplexDouble();
     out.known = std::complex<double>(z.real(), z.imag());
     if (out.kind <= ops::ScalarArg::Kind::integer) out.known_int = scalar.isBoolean() ? scalar.toBool() : scalar.toLong();
@@ -196,6 +196,15 @@ void Arguments::bind_number(ir::Builder& builder, CachedCall& call, ops::ScalarA
   call.slots.push_back({SlotSource::Kind::number, slot, source});
   arg.value = builder.scalar_parameter(slot, next_slot_);
   next_slot_ += slots_of(slot);
+}
+
+void Arguments::forget_shape_numbers() {
+  for (size_t i = 0; i < named_.size(); ++i) {
+    auto* scalar = std::get_if<ops::ScalarArg>(&named_[i].value);
+    if (!scalar || origin_[i] < 0 || !plan_.arguments[origin_[i]].decides_shape) continue;
+    scalar->known.reset();
+    scalar->known_int.reset();
+  }
 }
 
 void Arguments::bind(ir::Builder& builder, CachedCall& call) {

@@ -27,6 +27,9 @@ class Arguments {
   std::span<const ops::NamedArgument> named() const { return named_; }
   const at::Tensor& tensor(TensorSource source) const;
 
+  // After the result rule has used them: numbers that decide shapes become runtime values.
+  void forget_shape_numbers();
+
   // Appends parameters and scalars to `builder` and fills the values in.
   void bind(ir::Builder& builder, CachedCall& call);
 

@@ -1,7 +1,10 @@
 #include "pytorch/dispatch/boxed_kernel.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/clone.h>
+
+#include <algorithm>
 
 #include "pytorch/allocator.h"
 #include "pytorch/device.h"
@@ -118,6 +121,30 @@ class SignatureBuilder {
   int device_ = -1;
 };
 
+// For arange and relatives: the shapes that the numbers decide, in place of the numbers. (The numbers where no rule applies.)
+void add_inferred_shapes(const OperatorPlan& plan, const c10::IValue* args, Signature& signature) {
+  const Arguments arguments(plan, args);
+  ops::Call call;
+  call.op = plan.functional;
+  call.arguments = arguments.named();
+  call.ambient = ambient();
+  if (const auto metas = ops::infer(*plan.definition, call)) {
+    for (const auto& meta : *metas) {
+      signature.word(kList | (meta ? meta->shape.size() : 0) << 8);
+      if (!meta) continue;
+      for (const int64_t size : meta->shape) signature.word(static_cast<uint64_t>(size));
+    }
+    return;
+  }
+  for (size_t i = 0; i < plan.arguments.size(); ++i) {
+    if (!plan.arguments[i].decides_shape || args[i].isNone()) continue;
+    uint64_t slots[2] = {0, 0};
+    write_slots(args[i].toScalar(), DType::c128, slots);
+    signature.word(slots[0]);
+    signature.word(slots[1]);
+  }
+}
+
 bool on_device(const c10::IValue& value) {
   return value.isTensor() && value.unsafeToTensorImpl()->device_type() == kNeuron;
 }
@@ -128,6 +155,12 @@ void add_sharing(const OperatorPlan& plan, c10::IValue* args, Signature& signatu
   for (size_t w = 0; w < count; ++w) {
     if (!plan.arguments[w].written || !on_device(args[w])) continue;
     for (size_t i = 0; i < count; ++i) {
+      if (plan.arguments[i].kind == ArgumentKind::tensor_list && !args[i].isNone()) {
+        for (const c10::IValue& element : args[i].toListRef()) {
+          if (on_device(element)) at::assert_no_overlap(args[w].toTensor(), element.toTensor());
+        }
+        continue;
+      }
       if (i == w || !on_device(args[i]) || (plan.arguments[i].written && i < w)) continue;
       switch (sharing(args[w].toTensor(), args[i].toTensor())) {
         case Sharing::none: break;
@@ -154,6 +187,38 @@ void add_list_sharing(const OperatorPlan& plan, const c10::IValue* args, Signatu
       }
     }
   }
+}
+
+// True when an element of a written list shares memory with anything but its counterparts at the same place (the same tensor
+// twice in a list, for instance): one launch for the whole list would then not be the element-by-element result.
+bool elements_collide(const OperatorPlan& plan, const c10::IValue* args) {
+  struct Extent {
+    const char* begin;
+    const char* end;
+    const at::Tensor* tensor;
+    size_t element;
+    bool written;
+  };
+  c10::SmallVector<Extent, 64> extents;
+  for (size_t i = 0; i < plan.arguments.size(); ++i) {
+    if (plan.arguments[i].kind != ArgumentKind::tensor_list || args[i].isNone()) continue;
+    const auto list = args[i].toListRef();
+    for (size_t e = 0; e < list.size(); ++e) {
+      if (!on_device(list[e])) continue;
+      const at::Tensor& t = list[e].toTensor();
+      const auto* begin = static_cast<const char*>(address_of(t));
+      if (t.numel() > 0) extents.push_back({begin, begin + extent_bytes(t), &t, e, plan.arguments[i].written});
+    }
+  }
+  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+  for (size_t i = 0; i < extents.size(); ++i) {
+    for (size_t j = i + 1; j < extents.size() && extents[j].begin < extents[i].end; ++j) {
+      const Extent &a = extents[i], &b = extents[j];
+      if (!a.written && !b.written) continue;
+      if (a.element != b.element || (a.written && b.written) || !same_memory(*a.tensor, *b.tensor)) return true;
+    }
+  }
+  return false;
 }
 
 class Run {
@@ -297,8 +362,12 @@ void BoxedKernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet 
   c10::IValue* args = stack->data() + stack->size() - plan.arguments.size();
   Signature signature;
   const int device = SignatureBuilder(plan, args, signature).build();
+  if (plan.shape_from_numbers) [[unlikely]] add_inferred_shapes(plan, args, signature);
   if (plan.mutates) {
-    if (plan.lists) add_list_sharing(plan, args, signature);
+    if (plan.lists) {
+      if (elements_collide(plan, args)) return run_on_cpu(op, stack, "elements of the lists share memory");
+      add_list_sharing(plan, args, signature);
+    }
     add_sharing(plan, args, signature);
   }
   std::shared_ptr<const CachedCall> call = CallCache::instance().find(signature);

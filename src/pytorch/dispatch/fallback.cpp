@@ -7,7 +7,9 @@
 #include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -16,6 +18,7 @@
 #include "pytorch/dispatch/compiled_graph.h"
 #include "pytorch/dispatch/schema_overrides.h"
 #include "pytorch/dispatch/tracking.h"
+#include "pytorch/error.h"
 #include "pytorch/factory.h"
 #include "pytorch/generator.h"
 #include "pytorch/views.h"
@@ -67,6 +70,7 @@ class CpuCall {
 
   void run() {
     refuse_views();
+    find_shared_storages();
     original_.assign(stack_->end() - static_cast<ptrdiff_t>(count_), stack_->end());
     for (size_t i = 0; i < count_; ++i) (*stack_)[stack_->size() - count_ + i] = convert(original_[i]);
     if (device_ < 0) device_ = static_cast<c10::DeviceIndex>(resolve_index(std::nullopt));
@@ -96,8 +100,47 @@ class CpuCall {
   }
 
   at::Tensor convert_tensor(const at::Tensor& t) {
-    if (t.defined() && t.is_privateuseone() && device_ < 0) device_ = t.device().index();
-    return to_cpu(t);
+    if (!t.defined() || !t.is_privateuseone()) return t;
+    if (device_ < 0) device_ = t.device().index();
+    const auto shared = shared_.find(t.storage().unsafeGetStorageImpl());
+    return shared == shared_.end() ? to_cpu(t) : view_of_shared(t, shared->second);
+  }
+
+  // Operands that share memory must share it on the host as well when something is written.
+  void find_shared_storages() {
+    const auto& arguments = schema_.arguments();
+    const bool mutates = std::any_of(arguments.begin(), arguments.end(), [](const c10::Argument& a) {
+      return a.alias_info() && a.alias_info()->isWrite();
+    });
+    if (!mutates) return;
+    std::map<c10::StorageImpl*, int> uses;
+    auto count = [&uses](const c10::IValue& value) {
+      if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_privateuseone()) {
+        ++uses[value.toTensor().storage().unsafeGetStorageImpl()];
+      }
+    };
+    for (const c10::IValue& value : torch::jit::last(*stack_, count_)) {
+      count(value);
+      if (value.isTensorList() || value.isOptionalTensorList()) {
+        for (const c10::IValue& element : value.toListRef()) count(element);
+      }
+    }
+    for (const auto& [storage, n] : uses) {
+      if (n > 1) shared_.emplace(storage, at::Tensor());
+    }
+  }
+
+  at::Tensor view_of_shared(const at::Tensor& t, at::Tensor& bytes) {
+    if (!bytes.defined()) {
+      const auto size = static_cast<int64_t>(t.storage().nbytes());
+      bytes = at::empty({size}, at::TensorOptions().dtype(at::kByte));
+      if (size > 0) check(runtime::copy_to_host(bytes.mutable_data_ptr(), t.storage().data(), static_cast<size_t>(size)));
+    }
+    at::Tensor view = at::empty({0}, t.options().device(at::kCPU));
+    view.set_(bytes.storage(), t.storage_offset(), t.sizes(), t.strides());
+    if (t.is_conj()) view._set_conj(true);
+    if (t.is_neg()) view._set_neg(true);
+    return view;
   }
 
   c10::IValue convert(const c10::IValue& value) {
@@ -174,6 +217,7 @@ class CpuCall {
   torch::jit::Stack* stack_;
   size_t count_;
   std::vector<c10::IValue> original_;
+  std::map<c10::StorageImpl*, at::Tensor> shared_;  // device storage used more than once -> its bytes on the host
   c10::DeviceIndex device_ = -1;
 };
 

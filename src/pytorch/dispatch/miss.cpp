@@ -64,6 +64,7 @@ class CallBuilder {
     check_written();
     const ops::Call call = functional_call();
     metas_ = ops::infer(*plan_.definition, call);
+    shape_rule_ = metas_.has_value();
     if (plan_.mutates) {
       targets_for_written();
     } else if (!targets_for_fresh()) {
@@ -251,6 +252,7 @@ class CallBuilder {
     graph.name = plan_.name;
     ir::Builder builder(graph);
     builder.set_label(plan_.name);
+    if (shape_rule_) arguments_.forget_shape_numbers();
     arguments_.bind(builder, *out_);
     int32_t slots = arguments_.slots_used();
     ops::Call call = functional_call();
@@ -353,6 +355,7 @@ class CallBuilder {
   int device_;
   Arguments arguments_;
   std::optional<ops::Metas> metas_;
+  bool shape_rule_ = false;  // metas_ come from the operator's own rule
   std::shared_ptr<CachedCall> out_ = std::make_shared<CachedCall>();
 };
 

@@ -35,6 +35,7 @@ struct ArgumentPlan {
   bool is_dtype = false;       // structural: a ScalarType
   bool is_boolean = false;     // structural: bool
   bool known = false;          // number: the lowering must know it, so its value is part of the signature
+  bool decides_shape = false;  // number: a runtime value, but the result's shape (which is in the signature) depends on it
   std::vector<double> value_classes;
   bool written = false;        // in-place self, out=
   bool read = true;            // false for out= arguments, which the functional operator does not have
@@ -60,6 +61,7 @@ struct OperatorPlan {
   bool resizes = false;               // out=
   bool lists = false;                 // has tensor lists
   bool uses_rng = false;
+  bool shape_from_numbers = false;    // some argument decides_shape
   int device_argument = -1, generator_argument = -1;
   int returns = 0;                    // values the schema returns
   std::vector<int> returned_argument; // for each return: the written stack argument it aliases, or -1 for a new value

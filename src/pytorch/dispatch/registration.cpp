@@ -155,7 +155,9 @@ std::unique_ptr<OperatorPlan> make_plan(const c10::OperatorHandle& op, const std
   for (const ops::ScalarRequirement& requirement : ops::scalar_requirements(*plan->definition)) {
     for (ArgumentPlan& a : plan->arguments) {
       if (a.name != requirement.name) continue;
-      a.known = requirement.structural || requirement.decides_shape;
+      a.known = requirement.structural;
+      a.decides_shape = requirement.decides_shape && !requirement.structural;
+      plan->shape_from_numbers = plan->shape_from_numbers || a.decides_shape;
       a.value_classes = requirement.value_classes;
     }
   }

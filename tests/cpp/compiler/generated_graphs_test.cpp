@@ -33,8 +33,10 @@ struct Layout {
     for (int64_t i = 0; i < n; ++i) {
       int64_t at = 0;
       for (size_t d = 0; d < index.size(); ++d) at += index[d] * strides[d];
-      if (to_dense) std::memcpy(dense + i * unit, laid_out + at * unit, static_cast<size_t>(unit));
-      else std::memcpy(laid_out + at * unit, dense + i * unit, static_cast<size_t>(unit));
+      if (to_dense)
+        std::memcpy(dense + i * unit, laid_out + at * unit, static_cast<size_t>(unit));
+      else
+        std::memcpy(laid_out + at * unit, dense + i * unit, static_cast<size_t>(unit));
       for (size_t d = index.size(); d-- > 0;) {
         if (++index[d] < t.shape[d]) break;
         index[d] = 0;
@@ -53,7 +55,8 @@ Result<std::vector<ir::Literal>> execute(const ir::testing::GeneratedGraph& g, c
     m.assign(tensor.bytes + 16, 0xee);
     if (tensor.role == isa::TensorRole::constant)
       std::memcpy(m.data(), program.constants.data() + tensor.constant_offset, tensor.bytes);
-    if (tensor.name == "scalars") std::memcpy(m.data(), g.scalars.data(), std::min<size_t>(tensor.bytes, g.scalars.size() * 8));
+    if (tensor.name == "scalars")
+      std::memcpy(m.data(), g.scalars.data(), std::min<size_t>(tensor.bytes, g.scalars.size() * 8));
     if (tensor.name.rfind("input", 0) == 0) {
       const auto index = static_cast<size_t>(std::atoi(tensor.name.c_str() + 5));
       ir::Literal copy = g.tensors[index];
@@ -94,7 +97,8 @@ std::string check(const ir::testing::GeneratedGraph& g, const Options& options, 
   if (!expected.ok()) return "";
   auto program = compile(g.graph, options);
   if (verbose) std::fprintf(stderr, "%s\n", ir::print(g.graph).c_str());
-  if (verbose) std::fprintf(stderr, "%s\n", describe_regions(g.graph, options).ok() ? describe_regions(g.graph, options)->c_str() : "");
+  if (verbose)
+    std::fprintf(stderr, "%s\n", describe_regions(g.graph, options).ok() ? describe_regions(g.graph, options)->c_str() : "");
   if (!program.ok()) return "compile: " + program.status().message();
   if (verbose) std::fprintf(stderr, "%s\n", isa::disassemble(*program).c_str());
   const Status valid = isa::validate(*program);
@@ -114,7 +118,7 @@ ir::testing::GeneratorOptions options_of(const std::string& theme) {
   ir::testing::GeneratorOptions go;
   if (theme == "dtypes") {
     go.themes = {"unary", "binary", "compare", "shape", "reduce"};
-    go.dtypes = {DType::u8,  DType::i8,  DType::i16,  DType::u16,      DType::u32,    DType::u64,
+    go.dtypes = {DType::u8,  DType::i8,  DType::i16,  DType::u16,      DType::u32,   DType::u64,
                  DType::f64, DType::c64, DType::c128, DType::f8e4m3fn, DType::f8e5m2};
   } else if (theme == "large") {  // several tiles and tails
     go.max_elements = 400000;

@@ -33,7 +33,9 @@ void check(const ir::Graph& g, double scale = 4.0, const Options& options = {}) 
     auto actual = testing::run(g, inputs, how, static_cast<uint64_t>(order), 1, options);
     ASSERT_TRUE(actual.ok()) << actual.status().message() << "\n" << ir::print(g);
     for (size_t o = 0; o < expected->size(); ++o)
-      ASSERT_EQ(testing::difference((*expected)[o], (*actual)[o], scale), "") << "output " << o << " order " << order << "\n" << ir::print(g) << *describe_regions(g, options);
+      ASSERT_EQ(testing::difference((*expected)[o], (*actual)[o], scale), "")
+          << "output " << o << " order " << order << "\n"
+          << ir::print(g) << *describe_regions(g, options);
   }
 }
 
@@ -54,7 +56,9 @@ struct Maker {
   }
   Value in(ir::Type t, std::vector<int64_t> strides) { return b.parameter(std::move(t), next++, std::move(strides)); }
   void out(Value v) { b.output(v, ir::contiguous_strides(b.type(v).shape)); }
-  Value keep(Value reduced, Value like, std::vector<int64_t> dims) { return b.broadcast_in_dim(reduced, b.type(like).shape, std::move(dims)); }
+  Value keep(Value reduced, Value like, std::vector<int64_t> dims) {
+    return b.broadcast_in_dim(reduced, b.type(like).shape, std::move(dims));
+  }
 };
 
 TEST(LoopRegion, AddOfEverySize) {
@@ -73,7 +77,8 @@ TEST(LoopRegion, AddOfZeroDimensionalAndEmptyTensors) {
 }
 
 TEST(LoopRegion, BroadcastOperands) {
-  for (std::vector<int64_t> shape : {std::vector<int64_t>{5, 7}, {300, 70}, {3, 128, 50}, {2, 3, 4, 500}, {1000, 3}, {7, 3000}}) {
+  for (std::vector<int64_t> shape :
+       {std::vector<int64_t>{5, 7}, {300, 70}, {3, 128, 50}, {2, 3, 4, 500}, {1000, 3}, {7, 3000}}) {
     Maker m;
     const auto rank = static_cast<int64_t>(shape.size());
     Value x = m.in(f32(shape)), row = m.in(f32({shape.back()})), column = m.in(f32({shape[0]})), one = m.in(f32({}));
@@ -106,7 +111,16 @@ TEST(LoopRegion, ReshapesSplitTheSpace) {
 }
 
 TEST(LoopRegion, ReductionsOverEveryDimension) {
-  for (std::vector<int64_t> shape : {std::vector<int64_t>{3, 5}, {300, 70}, {1000, 33}, {2, 20000}, {7, 5, 300}, {4, 64, 90}, {33, 3, 3}, {40, 20, 12, 11}, {100000, 1}, {9000, 4}}) {
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{3, 5},
+                                     {300, 70},
+                                     {1000, 33},
+                                     {2, 20000},
+                                     {7, 5, 300},
+                                     {4, 64, 90},
+                                     {33, 3, 3},
+                                     {40, 20, 12, 11},
+                                     {100000, 1},
+                                     {9000, 4}}) {
     const auto rank = shape.size();
     for (uint32_t mask = 1; mask < (1u << rank); ++mask) {
       for (ir::Reducer r : {ir::Reducer::add, ir::Reducer::maximum}) {
@@ -207,6 +221,18 @@ TEST(LoopRegion, SwapThroughAliases) {
   check(m.graph);
 }
 
+TEST(LoopRegion, AnOverwrittenInputIsReadBeforeItIsWritten) {
+  for (int64_t n : {300, 50000}) {
+    Maker m;
+    Value x = m.in(f32({4, n})), y = m.in(f32({4, n}));
+    m.b.output(m.b.binary(Op::add, y, y), {n, 1}, 0);
+    m.out(m.b.unary(Op::tanh, x));
+    Value s = m.b.reduce(ir::Reducer::add, m.b.unary(Op::tanh, x), {1});
+    m.out(m.b.binary(Op::subtract, y, m.keep(s, y, {0})));
+    check(m.graph, 64);
+  }
+}
+
 TEST(LoopRegion, ConcatenateAndPad) {
   Maker m;
   Value x = m.in(f32({4, 5})), y = m.in(f32({4, 7}));
@@ -262,8 +288,12 @@ TEST(LoopRegion, RandomChainsOnLargeTensors) {
     Value x = operand();
     for (int64_t step = pick(1, 6); step > 0; --step) {
       switch (pick(0, 6)) {
-        case 0: x = m.b.binary(Op::add, x, operand()); break;
-        case 1: x = m.b.unary(Op::tanh, x); break;
+        case 0:
+          x = m.b.binary(Op::add, x, operand());
+          break;
+        case 1:
+          x = m.b.unary(Op::tanh, x);
+          break;
         case 2: {
           std::vector<int64_t> order(shape.size());
           for (size_t d = 0; d < order.size(); ++d) order[d] = static_cast<int64_t>(d);
@@ -294,7 +324,9 @@ TEST(LoopRegion, RandomChainsOnLargeTensors) {
           shape = m.b.type(x).shape;
           break;
         }
-        case 5: x = m.b.reverse(x, {pick(0, static_cast<int64_t>(shape.size()) - 1)}); break;
+        case 5:
+          x = m.b.reverse(x, {pick(0, static_cast<int64_t>(shape.size()) - 1)});
+          break;
         default: {
           int64_t n = 1;
           for (int64_t e : shape) n *= e;

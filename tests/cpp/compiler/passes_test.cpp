@@ -144,7 +144,8 @@ TEST(Tile, PiecesCoverEveryElementOnce) {
         for (const DimPiece& p : pieces(extent, {partition, true, chunk}))
           for (int64_t l = 0; l < p.loops; ++l)
             for (int64_t q = 0; q < p.partitions; ++q)
-              for (int64_t i = 0; i < p.chunk; ++i) ++seen[static_cast<size_t>(p.start + l * p.loop_step + q * p.partition_step + i)];
+              for (int64_t i = 0; i < p.chunk; ++i)
+                ++seen[static_cast<size_t>(p.start + l * p.loop_step + q * p.partition_step + i)];
         EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; })) << extent << " " << chunk;
       }
 }
@@ -188,7 +189,8 @@ TEST(Errors, UnsupportedNamesOperationAndType) {
   auto program = compile(m.graph);
   ASSERT_FALSE(program.ok());
   EXPECT_EQ(program.status().code(), Code::unsupported);
-  EXPECT_NE(program.status().message().find("custom_program giving f32[4]"), std::string::npos) << program.status().message();
+  EXPECT_NE(program.status().message().find("custom_program giving f32[4]"), std::string::npos)
+      << program.status().message();
 }
 
 }  // namespace

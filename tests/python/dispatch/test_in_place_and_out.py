@@ -167,3 +167,22 @@ def test_random_in_place_ops_write_views_only() -> None:
     t[2].normal_(10, 0.1)
     h = t.cpu()
     assert h[0].sum() == 0 and h[3].sum() == 0 and (h[1] >= 1).all() and (h[2] > 5).all()
+
+
+def test_the_same_tensor_twice_in_a_list() -> None:
+    import torch_neuronx
+
+    torch_neuronx.config.set_fallback("allow")  # the fixture restores it
+    a = torch.arange(3.0).to("neuron")
+    torch._foreach_add_([a, a], 1.0)
+    assert a.tolist() == [2.0, 3.0, 4.0]
+    flat = torch.arange(6.0).to("neuron")
+    torch_neuronx.clear_op_tracking()
+    torch._foreach_mul_([flat[:3], flat[3:]], 2.0)
+    assert flat.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0] and torch_neuronx.fallback_count() == 0
+
+
+def test_cat_into_one_of_its_inputs_is_refused() -> None:
+    a = torch.ones(4).to("neuron")
+    with pytest.raises(RuntimeError, match="some elements|memory location"):
+        torch.cat([a[:2], a[2:]], out=a)

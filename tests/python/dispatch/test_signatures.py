@@ -89,3 +89,13 @@ def test_concurrent_first_calls_give_one_answer() -> None:
     for t in threads:
         t.join()
     assert len(results) == 8 and all(torch.equal(r, torch.arange(97.0) * 3) for r in results)
+
+
+def test_arange_compiles_by_length_not_by_bounds(compiled_by) -> None:
+    _ = torch.arange(0, 4, device="neuron")
+
+    def more() -> None:
+        for start in (3, 17, -5):
+            assert torch.arange(start, start + 4, device="neuron").tolist() == list(range(start, start + 4))
+
+    assert compiled_by(more) == 0

@@ -28,12 +28,18 @@ import torch
     ],
     ids=["add", "mul", "alpha", "clamp", "masked_fill", "pow", "full", "addcmul", "leaky_relu", "where", "fill_", "lerp", "div"],
 )
-def test_a_new_number_does_not_compile(use: Callable[..., torch.Tensor], compiled_by: Callable[..., int]) -> None:
+def test_a_new_number_does_not_compile(
+    use: Callable[..., torch.Tensor], compiled_by: Callable[..., int], request: pytest.FixtureRequest
+) -> None:
     cpu = torch.linspace(-2, 2, 35).reshape(5, 7)
     t = cpu.to("neuron")
     use(t, 0.25)
     numbers = [0.0, 1.0, -1.0, 2.0, -3.5, 1e-30, 1e30, float("inf"), float("nan")]
-    assert compiled_by(lambda: [use(t, v) for v in numbers]) == 0
+    # pow is another operator for a handful of exponents (square, reciprocal, ...), and alpha=1 needs no multiplication.
+    special = {"pow": 4, "alpha": 1}.get(request.node.callspec.id, 0)
+    assert compiled_by(lambda: [use(t, v) for v in numbers]) <= special
+    assert compiled_by(lambda: [use(t, v * 1.0625) for v in numbers]) <= (1 if special else 0)
+    assert compiled_by(lambda: [use(t, v) for v in [*numbers, 0.7, 123.0]]) == 0
     for v in numbers:
         assert torch.allclose(use(t, v).cpu(), use(cpu, v), rtol=1e-5, equal_nan=True), v
 

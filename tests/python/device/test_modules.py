@@ -1,0 +1,42 @@
+"""Modules that PyTorch routes specially on this device: recurrent cells, convolution, batch norm."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch_neuronx
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda: torch.nn.LSTM(4, 5), (3, 2, 4)),
+        (lambda: torch.nn.GRU(4, 5, num_layers=2), (3, 2, 4)),
+        (lambda: torch.nn.Conv2d(2, 3, 3, padding=1), (1, 2, 5, 5)),
+        (lambda: torch.nn.ConvTranspose1d(2, 3, 3), (1, 2, 5)),
+        (lambda: torch.nn.BatchNorm1d(4), (6, 4)),
+    ],
+)
+def test_module_and_gradients_equal_cpus(make, shape: tuple[int, ...]) -> None:
+    before = torch_neuronx.config.fallback()
+    torch_neuronx.config.set_fallback("allow")
+    try:
+        torch.manual_seed(0)
+        host = make()
+        device = make().to("neuron")
+        device.load_state_dict(host.state_dict())
+        x = torch.randn(shape)
+        results = []
+        for module, where in ((host, "cpu"), (device, "neuron")):
+            out = module(x.to(where))
+            out = out[0] if isinstance(out, tuple) else out
+            out.pow(2).sum().backward()
+            results.append([out, *(p.grad for p in module.parameters()), *module.buffers()])
+        for expected, got in zip(*results, strict=True):
+            assert torch.allclose(got.cpu(), expected, atol=1e-4, rtol=1e-4)
+    finally:
+        torch_neuronx.config.set_fallback(before)
+
+
+def test_recurrent_cells_do_not_fall_back(no_fallback) -> None:
+    torch.nn.LSTM(4, 5).to("neuron")(torch.randn(3, 2, 4).to("neuron"))
