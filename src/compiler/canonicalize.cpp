@@ -252,10 +252,40 @@ class Canonicalizer {
     }
     if ((n.op == Op::multiply || n.op == Op::divide) && is_one(n.operands[1])) return x;
     if (n.op == Op::multiply && is_one(x)) return n.operands[1];
+    if (n.op == Op::multiply) {
+      if (std::optional<Value> v = columns_before_rows(n)) return v;
+    }
     if (to.elements() == 0 || n.op == Op::rng_bit_generator) return std::nullopt;
     for (Value v : n.operands)
       if (splat(v) == nullptr) return std::nullopt;
     return fold(n);
+  }
+
+  // Does the value vary along the last dimension only through a broadcast of something that does (columns), or not at all
+  // (rows)?
+  std::optional<bool> broadcast_of_rows(Value v) const {
+    const Node& n = at(v);
+    if (n.op != Op::broadcast_in_dim || n.types[0].shape.empty()) return std::nullopt;
+    const auto& dims = std::get<ir::DimsAttrs>(n.attrs).dims;
+    const std::vector<int64_t>& from = type(n.operands[0]).shape;
+    const auto last = static_cast<int64_t>(n.types[0].shape.size()) - 1;
+    for (size_t j = 0; j < dims.size(); ++j)
+      if (dims[j] == last && from[j] != 1) return false;
+    return true;
+  }
+
+  // (x * rows) * columns becomes (x * columns) * rows: the scaling of rows, one number per partition, then fuses with what
+  // follows (normalisations: the bias).
+  std::optional<Value> columns_before_rows(const Node& n) {
+    if (!is_floating(n.types[0].dtype) || broadcast_of_rows(n.operands[1]) != std::optional<bool>(false))
+      return std::nullopt;
+    const Node& inner = at(n.operands[0]);
+    if (inner.op != Op::multiply || broadcast_of_rows(inner.operands[1]) != std::optional<bool>(true)) return std::nullopt;
+    const Value x = inner.operands[0], rows = inner.operands[1];
+    const Value scaled = add(Op::multiply, {x, n.operands[1]}, n.types[0], {}, n.label);
+    Node outer = n;
+    outer.operands = {scaled, rows};
+    return Value{append(std::move(outer)), 0};
   }
 
   // Positions (iota plus constants, of at most 2^22) compare the same as f32, which the vector engine handles.

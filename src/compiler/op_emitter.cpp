@@ -14,8 +14,14 @@ using isa::ScalarOperand;
 
 bool OpEmitter::absorbable(int32_t t, DType compute) const {
   const Term& x = term(t);
-  return x.kind == TermKind::op && !tile_.has(t) && tile_.uses_[static_cast<size_t>(t)] == 1 && compute == DType::f32 &&
-         tile_.tile_dtype(t) == DType::f32 && tile_.context_.pass_enabled("select");
+  if (x.kind != TermKind::op || tile_.has(t) || compute != DType::f32 || !tile_.context_.pass_enabled("select"))
+    return false;
+  if (x.dtype != DType::f32 && tile_.tile_dtype(t) != DType::f32) return false;
+  if (tile_.uses_[static_cast<size_t>(t)] == 1) return true;
+  // Doing it again inside each user is free if its own operand is there anyway.
+  std::optional<ScalarOp> o = scalar_op(t, compute);
+  return o && x.stores == 0 && x.dtype == DType::f32 &&
+         (tile_.has(o->tensor) || term(o->tensor).kind == TermKind::load || term(o->tensor).kind == TermKind::external);
 }
 
 bool OpEmitter::vector_f32(AluOp op, DType compute) const {

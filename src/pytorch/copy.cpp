@@ -102,7 +102,8 @@ void copy_to_device(const at::Tensor& source, const at::Tensor& destination) {
   const bool ready = dense && same_bits(source, destination) && same_layout(source, destination);
   if (!ready) {
     const auto options = source.options().dtype(destination.scalar_type());
-    host = dense ? at::empty_strided(destination.sizes(), destination.strides(), options) : at::empty(destination.sizes(), options);
+    host = dense ? at::empty_strided(destination.sizes(), destination.strides(), options)
+                 : at::empty(destination.sizes(), options);
     if (dense && destination.is_conj()) host._set_conj(true);
     if (dense && destination.is_neg()) host._set_neg(true);
     host.copy_(source);
@@ -146,7 +147,7 @@ void copy_to_host(const at::Tensor& source, const at::Tensor& destination) {
 // --- operators ---
 
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& destination, bool non_blocking) {
-  copy(self, destination, non_blocking);
+  copy_tensor(self, destination, non_blocking);
   return destination;
 }
 
@@ -158,7 +159,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& destin
       destination.resize_(self.sizes());
     }
   }
-  copy(self, destination, false);
+  copy_tensor(self, destination, false);
   return destination;
 }
 
@@ -173,7 +174,8 @@ c10::Scalar local_scalar_dense(const at::Tensor& self) {
 
 }  // namespace
 
-void copy(const at::Tensor& source_in, const at::Tensor& destination, bool /*non_blocking: host copies are complete*/) {
+void copy_tensor(const at::Tensor& source_in, const at::Tensor& destination,
+                 bool /*non_blocking: host copies are complete*/) {
   TORCH_CHECK(destination.defined(), "copy: destination is undefined");
   TORCH_CHECK(source_in.defined(), "copy: source is undefined");
   at::Tensor source = source_in;

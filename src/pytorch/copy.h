@@ -6,6 +6,6 @@
 namespace neuron::pytorch {
 
 // Same semantics as destination.copy_(source): shapes are broadcast by the caller.
-void copy(const at::Tensor& source, const at::Tensor& destination, bool non_blocking);
+void copy_tensor(const at::Tensor& source, const at::Tensor& destination, bool non_blocking);
 
 }  // namespace neuron::pytorch

@@ -8,7 +8,8 @@
 namespace neuron::pytorch {
 
 void ensure_initialized() {
-  if (!runtime::initialized()) [[unlikely]] check(runtime::initialize());
+  if (!runtime::initialized()) [[unlikely]]
+    check(runtime::initialize());
 }
 
 c10::DeviceIndex resolve_index(c10::Device device) {
@@ -21,6 +22,8 @@ c10::DeviceIndex resolve_index(c10::Device device) {
   return device.index();
 }
 
-c10::DeviceIndex resolve_index(std::optional<c10::Device> device) { return resolve_index(device.value_or(c10::Device(kNeuron))); }
+c10::DeviceIndex resolve_index(std::optional<c10::Device> device) {
+  return resolve_index(device.value_or(c10::Device(kNeuron)));
+}
 
 }  // namespace neuron::pytorch

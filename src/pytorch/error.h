@@ -10,12 +10,14 @@ namespace neuron::pytorch {
 [[noreturn]] void raise(const Status& status);
 
 inline void check(const Status& status) {
-  if (!status.ok()) [[unlikely]] raise(status);
+  if (!status.ok()) [[unlikely]]
+    raise(status);
 }
 
 template <class T>
 T check(Result<T> result) {
-  if (!result.ok()) [[unlikely]] raise(result.status());
+  if (!result.ok()) [[unlikely]]
+    raise(result.status());
   return std::move(result).value();
 }
 

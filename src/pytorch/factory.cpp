@@ -18,8 +18,8 @@ namespace {
 constexpr c10::DispatchKeySet kKeySet(c10::DispatchKey::PrivateUse1);
 
 at::Tensor over_new_storage(c10::DeviceIndex device, size_t bytes, c10::ScalarType type) {
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, allocate_on(device, bytes),
-                                                       device_allocator(), /*resizable=*/true);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                       allocate_on(device, bytes), device_allocator(), /*resizable=*/true);
   return at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), kKeySet,
                                                   c10::scalarTypeToTypeMeta(type));
 }
@@ -27,7 +27,8 @@ at::Tensor over_new_storage(c10::DeviceIndex device, size_t bytes, c10::ScalarTy
 // torch.use_deterministic_algorithms with fill_uninitialized_memory: NaN, or the largest integer.
 void fill_if_deterministic(const at::Tensor& t) {
   const auto& context = at::globalContext();
-  if (!context.deterministicAlgorithms() || !context.deterministicFillUninitializedMemory()) [[likely]] return;
+  if (!context.deterministicAlgorithms() || !context.deterministicFillUninitializedMemory()) [[likely]]
+    return;
   at::Tensor target = t;
   if (t.is_floating_point() || t.is_complex()) {
     at::fill_(target, std::numeric_limits<double>::quiet_NaN());
@@ -45,9 +46,9 @@ void check_options(std::optional<c10::Layout> layout, std::optional<bool> pin_me
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
 }
 
-at::Tensor empty_memory_format(c10::IntArrayRef sizes, std::optional<c10::ScalarType> type, std::optional<c10::Layout> layout,
-                               std::optional<c10::Device> device, std::optional<bool> pin_memory,
-                               std::optional<c10::MemoryFormat> memory_format) {
+at::Tensor empty_memory_format(c10::IntArrayRef sizes, std::optional<c10::ScalarType> type,
+                               std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                               std::optional<bool> pin_memory, std::optional<c10::MemoryFormat> memory_format) {
   check_options(layout, pin_memory);
   at::detail::check_size_nonnegative(sizes);
   at::Tensor t = make_contiguous_tensor(resolve_index(device), sizes, c10::dtype_or_default(type));

@@ -29,7 +29,9 @@ class NeuronGenerator final : public c10::GeneratorImpl {
   c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
 
   // Philox seed and offset for a call that consumes `increment` counters.
-  struct Philox { uint64_t seed, offset; };
+  struct Philox {
+    uint64_t seed, offset;
+  };
   Philox consume(uint64_t increment);
 
   static c10::DeviceType device_type() { return c10::DeviceType::PrivateUse1; }

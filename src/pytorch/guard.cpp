@@ -23,9 +23,7 @@ struct NeuronGuardImpl final : c10::impl::DeviceGuardImplInterface {
     if (before.index() != device.index()) setDevice(device);
     return before;
   }
-  c10::Device getDevice() const override {
-    return {kNeuron, static_cast<c10::DeviceIndex>(runtime::current_device())};
-  }
+  c10::Device getDevice() const override { return {kNeuron, static_cast<c10::DeviceIndex>(runtime::current_device())}; }
   void setDevice(c10::Device device) const override {
     if (!device.has_index()) return;
     const int count = runtime::device_count();
@@ -36,9 +34,7 @@ struct NeuronGuardImpl final : c10::impl::DeviceGuardImplInterface {
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     if (device.has_index()) runtime::set_current_device(device.index());
   }
-  c10::DeviceIndex deviceCount() const noexcept override {
-    return static_cast<c10::DeviceIndex>(runtime::device_count());
-  }
+  c10::DeviceIndex deviceCount() const noexcept override { return static_cast<c10::DeviceIndex>(runtime::device_count()); }
   c10::DeviceCapability getDeviceCapability(c10::Device /*device*/) const override {
     c10::DeviceCapability capability;
     uint64_t bits = 0;

@@ -1,10 +1,11 @@
 // What torch.accelerator, autograd, torch.Generator, pin_memory and storages ask of the device.
 // Queries neither initialise the device nor throw.
+#include "pytorch/hooks.h"
+
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
 #include "pytorch/device.h"
 #include "pytorch/generator.h"
-#include "pytorch/hooks.h"
 #include "pytorch/host_allocator.h"
 #include "pytorch/storage.h"
 #include "runtime/runtime.h"

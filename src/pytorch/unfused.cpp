@@ -1,5 +1,5 @@
-// Operators that PyTorch sends to the device without asking whether it has them: recurrent cells are written out in operators
-// of ours (differentiable as such), convolutions run on the CPU as counted fallbacks until they have a lowering.
+// Operators that PyTorch sends to the device without asking whether it has them: recurrent cells are written out in
+// operators of ours (differentiable as such), convolutions run on the CPU as counted fallbacks until they have a lowering.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -22,10 +22,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& input
   return {gates[3].sigmoid() * cy.tanh(), cy, at::Tensor()};
 }
 
-std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& hx,
-                                            const std::optional<at::Tensor>& input_bias,
+std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const at::Tensor& hidden_gates,
+                                            const at::Tensor& hx, const std::optional<at::Tensor>& input_bias,
                                             const std::optional<at::Tensor>& hidden_bias) {
-  const auto input = with_bias(input_gates, input_bias).chunk(3, 1), hidden = with_bias(hidden_gates, hidden_bias).chunk(3, 1);
+  const auto input = with_bias(input_gates, input_bias).chunk(3, 1),
+             hidden = with_bias(hidden_gates, hidden_bias).chunk(3, 1);
   const at::Tensor reset = (input[0] + hidden[0]).sigmoid(), update = (input[1] + hidden[1]).sigmoid();
   const at::Tensor candidate = (input[2] + reset * hidden[2]).tanh();
   return {(hx - candidate) * update + candidate, at::Tensor()};

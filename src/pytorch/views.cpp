@@ -1,5 +1,7 @@
 // Views are TensorImpl views: same storage, other sizes, strides and offset. PyTorch's composite view operators (transpose,
 // select, slice, expand, ...) end in as_strided; the geometry is PyTorch's own, so it is the CPU's by construction.
+#include "pytorch/views.h"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -15,7 +17,6 @@
 #include "pytorch/allocator.h"
 #include "pytorch/device.h"
 #include "pytorch/storage.h"
-#include "pytorch/views.h"
 
 namespace neuron::pytorch {
 namespace {

@@ -1,24 +1,10 @@
-"""Fixtures for tests that use the device."""
+"""Fixtures of the conformance tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-
-
-@pytest.fixture
-def compiled_by() -> Callable[[Callable[[], Any]], int]:
-    """compiled_by(f): number of executables that calling f compiles."""
-    import torch_neuronx
-
-    def count(f: Callable[[], Any]) -> int:
-        before = torch_neuronx.compile_count()
-        f()
-        return torch_neuronx.compile_count() - before
-
-    return count
 
 
 @pytest.fixture

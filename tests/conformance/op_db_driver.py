@@ -63,7 +63,9 @@ class Failure:
     what: str
 
     def __str__(self) -> str:
-        command = f"python tests/conformance/op_db_driver.py {self.operator} {self.dtype} {self.form} {self.layout} {self.index}"
+        command = (
+            f"python tests/conformance/op_db_driver.py {self.operator} {self.dtype} {self.form} {self.layout} {self.index}"
+        )
         return f"{command}\n    {self.what}"
 
 
@@ -83,7 +85,9 @@ def samples_of(op: Any, dtype: torch.dtype, wanted: int | None, requires_grad: b
     random.seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        every = list(enumerate(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), SAMPLES_LOOKED_AT)))
+        every = list(
+            enumerate(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), SAMPLES_LOOKED_AT))
+        )
     if wanted is None or wanted >= len(every):
         return every
     picked = random.Random(f"{op.name} {dtype}").sample(range(len(every)), wanted)
@@ -204,7 +208,9 @@ def compare(got: Any, want: Any, reference: Any, values: bool, sums: bool = Fals
         if values and w.numel():
             if w.is_conj() or w.is_neg():
                 g, w = g.resolve_conj().resolve_neg(), w.resolve_conj().resolve_neg()
-            difference = values_differ(g.detach().cpu(), w.detach(), r.detach() if isinstance(r, torch.Tensor) else None, sums)
+            difference = values_differ(
+                g.detach().cpu(), w.detach(), r.detach() if isinstance(r, torch.Tensor) else None, sums
+            )
             if difference:
                 return which + difference
     return None
@@ -272,7 +278,11 @@ class Case:
         outs = []
         for t in tree_leaves(like):
             out = torch.full(t.shape, 1, dtype=t.dtype, device=device)
-            outs.append(out.transpose(-1, -2).contiguous().transpose(-1, -2) if self.layout == "transposed" and out.dim() >= 2 else out)
+            outs.append(
+                out.transpose(-1, -2).contiguous().transpose(-1, -2)
+                if self.layout == "transposed" and out.dim() >= 2
+                else out
+            )
         out = outs[0] if isinstance(like, torch.Tensor) else tuple(outs)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -345,7 +355,10 @@ class Case:
             except Exception:  # noqa: BLE001
                 reference = None
             if reference is not None:
-                reference = [x.to(torch.float64) if isinstance(x, torch.Tensor) and not x.is_complex() else x for x in tree_leaves(reference)]
+                reference = [
+                    x.to(torch.float64) if isinstance(x, torch.Tensor) and not x.is_complex() else x
+                    for x in tree_leaves(reference)
+                ]
             difference = compare(got, want, reference, values, self.form == "backward")
         if difference:
             return difference

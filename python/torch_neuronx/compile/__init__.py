@@ -11,8 +11,8 @@ from typing import Any
 __all__ = ["neuron"]
 
 
-def neuron(graph_module: Any, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+def neuron(graph_module: Any, example_inputs: Sequence[Any], options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """The backend. One object for the whole process, because Dynamo guards on its identity."""
     from torch_neuronx.compile.backend import compile_graph_module
 
-    return compile_graph_module(graph_module, example_inputs, **options)
+    return compile_graph_module(graph_module, example_inputs, options)

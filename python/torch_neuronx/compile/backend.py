@@ -12,6 +12,7 @@ from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 
 from torch_neuronx import _C
+from torch_neuronx.compile.float_inputs import FLOAT_INPUT_DECOMPOSITIONS
 from torch_neuronx.compile.foreach import foreach_decompositions
 from torch_neuronx.compile.plan import schema_name
 from torch_neuronx.compile.runner import GraphRunner
@@ -25,7 +26,7 @@ def decompositions() -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
         for op, rule in core_aten_decompositions().items()
         if not (isinstance(op, torch._ops.OpOverload) and _C.has_lowering(schema_name(op)))
     }
-    return core | foreach_decompositions()
+    return core | foreach_decompositions() | FLOAT_INPUT_DECOMPOSITIONS
 
 
 def _compiler(kind: str) -> Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
@@ -36,10 +37,10 @@ def _compiler(kind: str) -> Callable[[torch.fx.GraphModule, Sequence[Any]], Call
 
 
 def compile_graph_module(
-    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], options: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
     if options:
-        raise ValueError(f"backend 'neuron' has no options {sorted(options)}")
+        raise ValueError(f"backend 'neuron' has no options, got {sorted(options)}")
     backend = aot_autograd(
         fw_compiler=_compiler("forward"),
         bw_compiler=_compiler("backward"),

@@ -22,15 +22,20 @@ bool same_memory(const at::Tensor& a, const at::Tensor& b) {
 }
 
 Sharing sharing(const at::Tensor& written, const at::Tensor& other) {
-  if (written.storage().unsafeGetStorageImpl() != other.storage().unsafeGetStorageImpl()) [[likely]] return Sharing::none;
+  if (written.storage().unsafeGetStorageImpl() != other.storage().unsafeGetStorageImpl()) [[likely]]
+    return Sharing::none;
   if (written.unsafeGetTensorImpl() == other.unsafeGetTensorImpl() || same_memory(written, other)) return Sharing::same;
   const auto* w = static_cast<const char*>(address_of(written));
   const auto* o = static_cast<const char*>(address_of(other));
   if (w + extent_bytes(written) <= o || o + extent_bytes(other) <= w) return Sharing::none;
   switch (at::get_overlap_status(written, other)) {
-    case at::MemOverlapStatus::No: return Sharing::none;
-    case at::MemOverlapStatus::Partial: at::assert_no_partial_overlap(written, other); break;
-    default: break;
+    case at::MemOverlapStatus::No:
+      return Sharing::none;
+    case at::MemOverlapStatus::Partial:
+      at::assert_no_partial_overlap(written, other);
+      break;
+    default:
+      break;
   }
   return Sharing::unclear;
 }

@@ -31,7 +31,9 @@ int value_class_of(const c10::IValue& number, const std::vector<double>& classes
     }
     return -1;
   }
-  const double value = number.isDouble() ? number.toDouble() : number.isBool() ? number.toBool() : static_cast<double>(number.toInt());
+  const double value = number.isDouble() ? number.toDouble()
+                       : number.isBool() ? number.toBool()
+                                         : static_cast<double>(number.toInt());
   for (size_t i = 0; i < classes.size(); ++i) {
     if (value == classes[i]) return static_cast<int>(i);
   }
@@ -95,7 +97,8 @@ ops::Argument Arguments::convert(const ArgumentPlan& plan, const c10::IValue& va
       }
       return list;
     }
-    case ArgumentKind::number: return number(plan, value);
+    case ArgumentKind::number:
+      return number(plan, value);
     case ArgumentKind::number_list:
     case ArgumentKind::float_list: {
       std::vector<ops::ScalarArg> list;
@@ -118,8 +121,10 @@ ops::Argument Arguments::convert(const ArgumentPlan& plan, const c10::IValue& va
       for (const c10::IValue& element : value.toListRef()) list.push_back(element.toBool());
       return list;
     }
-    case ArgumentKind::text: return std::string(value.toStringRef());
-    default: return ops::None{};
+    case ArgumentKind::text:
+      return std::string(value.toStringRef());
+    default:
+      return ops::None{};
   }
 }
 

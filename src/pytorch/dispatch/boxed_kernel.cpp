@@ -92,13 +92,18 @@ class SignatureBuilder {
 
   void argument(const ArgumentPlan& plan, const c10::IValue& value) {
     switch (plan.kind) {
-      case ArgumentKind::tensor: return tensor(value);
-      case ArgumentKind::number: return number(plan, value);
-      case ArgumentKind::structural: return structural(value);
+      case ArgumentKind::tensor:
+        return tensor(value);
+      case ArgumentKind::number:
+        return number(plan, value);
+      case ArgumentKind::structural:
+        return structural(value);
       case ArgumentKind::device:
       case ArgumentKind::generator:
-      case ArgumentKind::ignored: return;
-      default: break;
+      case ArgumentKind::ignored:
+        return;
+      default:
+        break;
     }
     if (value.isNone()) return signature_.word(kNone);
     if (plan.kind == ArgumentKind::text) return text(value.toStringRef());
@@ -107,10 +112,15 @@ class SignatureBuilder {
     signature_.word(kList | list.size() << 8);
     for (const c10::IValue& element : list) {
       switch (plan.kind) {
-        case ArgumentKind::tensor_list: tensor(element); break;
+        case ArgumentKind::tensor_list:
+          tensor(element);
+          break;
         case ArgumentKind::number_list:
-        case ArgumentKind::float_list: number(plan, element); break;
-        default: signature_.word(element.isBool() ? element.toBool() : static_cast<uint64_t>(element.toInt()));
+        case ArgumentKind::float_list:
+          number(plan, element);
+          break;
+        default:
+          signature_.word(element.isBool() ? element.toBool() : static_cast<uint64_t>(element.toInt()));
       }
     }
   }
@@ -121,7 +131,8 @@ class SignatureBuilder {
   int device_ = -1;
 };
 
-// For arange and relatives: the shapes that the numbers decide, in place of the numbers. (The numbers where no rule applies.)
+// For arange and relatives: the shapes that the numbers decide, in place of the numbers. (The numbers where no rule
+// applies.)
 void add_inferred_shapes(const OperatorPlan& plan, const c10::IValue* args, Signature& signature) {
   const Arguments arguments(plan, args);
   ops::Call call;
@@ -145,9 +156,7 @@ void add_inferred_shapes(const OperatorPlan& plan, const c10::IValue* args, Sign
   }
 }
 
-bool on_device(const c10::IValue& value) {
-  return value.isTensor() && value.unsafeToTensorImpl()->device_type() == kNeuron;
-}
+bool on_device(const c10::IValue& value) { return value.isTensor() && value.unsafeToTensorImpl()->device_type() == kNeuron; }
 
 // One word per pair (written, other operand) that shares memory; copies operands that only may share (see Sharing::unclear).
 void add_sharing(const OperatorPlan& plan, c10::IValue* args, Signature& signature) {
@@ -163,9 +172,14 @@ void add_sharing(const OperatorPlan& plan, c10::IValue* args, Signature& signatu
       }
       if (i == w || !on_device(args[i]) || (plan.arguments[i].written && i < w)) continue;
       switch (sharing(args[w].toTensor(), args[i].toTensor())) {
-        case Sharing::none: break;
-        case Sharing::same: signature.word(kValue | w << 8 | i << 24); break;
-        case Sharing::unclear: args[i] = at::clone(args[i].toTensor()); break;
+        case Sharing::none:
+          break;
+        case Sharing::same:
+          signature.word(kValue | w << 8 | i << 24);
+          break;
+        case Sharing::unclear:
+          args[i] = at::clone(args[i].toTensor());
+          break;
       }
     }
   }
@@ -270,9 +284,9 @@ class Run {
   }
 
   at::Tensor fresh(const ResultTarget& target) const {
-    auto storage = c10::make_intrusive<c10::StorageImpl>(
-        c10::StorageImpl::use_byte_size_t(), target.bytes,
-        allocate_on(static_cast<c10::DeviceIndex>(device_), target.bytes), device_allocator(), /*resizable=*/true);
+    auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), target.bytes,
+                                                         allocate_on(static_cast<c10::DeviceIndex>(device_), target.bytes),
+                                                         device_allocator(), /*resizable=*/true);
     at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)),
                                                             c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
                                                             c10::scalarTypeToTypeMeta(target.type));
@@ -321,8 +335,12 @@ class Run {
     for (const SlotSource& slot : call_.slots) {
       int written = 1;
       switch (slot.kind) {
-        case SlotSource::Kind::seed: slots[0] = philox.seed; break;
-        case SlotSource::Kind::offset: slots[0] = philox.offset; break;
+        case SlotSource::Kind::seed:
+          slots[0] = philox.seed;
+          break;
+        case SlotSource::Kind::offset:
+          slots[0] = philox.offset;
+          break;
         case SlotSource::Kind::number: {
           const c10::IValue& value = args_[slot.source.argument];
           const c10::IValue& number = slot.source.element < 0 ? value : value.toListRef()[slot.source.element];
@@ -358,11 +376,13 @@ class Run {
 
 void BoxedKernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, torch::jit::Stack* stack) {
   const OperatorPlan& plan = *plan_;
-  if (plan.preparation && plan.preparation(op, stack)) [[unlikely]] return;
+  if (plan.preparation && plan.preparation(op, stack)) [[unlikely]]
+    return;
   c10::IValue* args = stack->data() + stack->size() - plan.arguments.size();
   Signature signature;
   const int device = SignatureBuilder(plan, args, signature).build();
-  if (plan.shape_from_numbers) [[unlikely]] add_inferred_shapes(plan, args, signature);
+  if (plan.shape_from_numbers) [[unlikely]]
+    add_inferred_shapes(plan, args, signature);
   if (plan.mutates) {
     if (plan.lists) {
       if (elements_collide(plan, args)) return run_on_cpu(op, stack, "elements of the lists share memory");
@@ -375,7 +395,8 @@ void BoxedKernel::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet 
     ensure_initialized();
     call = CallCache::instance().insert(signature, build_call(plan, op, args, device));
   }
-  if (call->fallback) [[unlikely]] return run_on_cpu(op, stack, call->reason);
+  if (call->fallback) [[unlikely]]
+    return run_on_cpu(op, stack, call->reason);
   plan.executed->fetch_add(1, std::memory_order_relaxed);
   Run run(plan, *call, args, device);
   run.launch();

@@ -21,9 +21,9 @@ class BoxedKernel final : public c10::OperatorKernel {
   std::unique_ptr<OperatorPlan> plan_;
 };
 
-// The slow half (miss.cpp): result metadata, lowering, compilation. Raises PyTorch's errors for bad arguments; a call that has
-// no lowering gives an entry with `fallback` set.
-std::shared_ptr<const CachedCall> build_call(const OperatorPlan& plan, const c10::OperatorHandle& op, const c10::IValue* args,
-                                             int device);
+// The slow half (miss.cpp): result metadata, lowering, compilation. Raises PyTorch's errors for bad arguments; a call that
+// has no lowering gives an entry with `fallback` set.
+std::shared_ptr<const CachedCall> build_call(const OperatorPlan& plan, const c10::OperatorHandle& op,
+                                             const c10::IValue* args, int device);
 
 }  // namespace neuron::pytorch

@@ -27,12 +27,12 @@ struct SlotSource {
 struct ResultTarget {
   enum class Kind : uint8_t { fresh, written, undefined, number } kind = Kind::fresh;
   bool contiguous = true;
-  bool resize = false;        // written: the argument gets `sizes` (and `strides`) first
+  bool resize = false;  // written: the argument gets `sizes` (and `strides`) first
   c10::ScalarType type = c10::ScalarType::Float;
   int32_t graph_output = -1;  // -1: no elements
   TensorSource destination;   // written
   int64_t number = 0;
-  size_t bytes = 0;           // fresh: of the storage
+  size_t bytes = 0;  // fresh: of the storage
   c10::SmallVector<int64_t, 5> sizes, strides;
 };
 
@@ -40,10 +40,10 @@ struct CachedCall {
   CompiledGraph graph;                   // graph.executable is null when nothing has to run
   std::vector<TensorSource> parameters;  // by tensor parameter of the graph
   std::vector<SlotSource> slots;
-  std::vector<ResultTarget> results;     // flat: lists are laid out one after the other
+  std::vector<ResultTarget> results;  // flat: lists are laid out one after the other
   uint64_t rng_increment = 0;
-  bool fallback = false;                 // no lowering for these arguments: run on the CPU
-  std::string reason;                    // why
+  bool fallback = false;  // no lowering for these arguments: run on the CPU
+  std::string reason;     // why
 };
 
 }  // namespace neuron::pytorch

@@ -23,7 +23,10 @@ class CallCache {
   std::shared_ptr<const CachedCall> insert(const Signature& signature, std::shared_ptr<const CachedCall> call);
   void clear();
 
-  struct Stats { uint64_t hits = 0, misses = 0, evictions = 0; size_t entries = 0, capacity = 0; };
+  struct Stats {
+    uint64_t hits = 0, misses = 0, evictions = 0;
+    size_t entries = 0, capacity = 0;
+  };
   Stats stats();
 
  private:

@@ -62,20 +62,21 @@ Result<CompiledGraph> compile_graph(const ir::Graph& graph, int device, int scal
       outputs.push_back({tensor.name, tensor.bytes});
     }
   }
-  NEURON_ASSIGN(out.executable, runtime::load(isa::serialize(program), device, std::move(inputs), std::move(outputs),
-                                              out.scalar_slots));
+  NEURON_ASSIGN(out.executable,
+                runtime::load(isa::serialize(program), device, std::move(inputs), std::move(outputs), out.scalar_slots));
   out.record = tracking::add_record(graph.name, std::move(signature), device);
   out.record->executable = out.executable;
   out.record->compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   return out;
 }
 
-void CompiledGraph::launch_addresses(std::span<void* const> in, std::span<void* const> out, std::span<const uint64_t> scalars,
-                                     int device) const {
+void CompiledGraph::launch_addresses(std::span<void* const> in, std::span<void* const> out,
+                                     std::span<const uint64_t> scalars, int device) const {
   static const bool blocking = environment::boolean("NEURON_LAUNCH_BLOCKING");
   record->launches.fetch_add(1, std::memory_order_relaxed);
   check(runtime::launch(executable, in, out, scalars.first(scalar_slots), runtime::current_stream(device)));
-  if (blocking) [[unlikely]] check(runtime::synchronize(device).within(record->name));
+  if (blocking) [[unlikely]]
+    check(runtime::synchronize(device).within(record->name));
 }
 
 std::string describe(const at::Tensor& t) {

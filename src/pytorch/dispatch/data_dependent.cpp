@@ -10,9 +10,9 @@
 #include <bit>
 
 #include "ir/builder.h"
+#include "pytorch/device.h"
 #include "pytorch/dispatch/cached_call.h"
 #include "pytorch/dispatch/call_cache.h"
-#include "pytorch/device.h"
 #include "pytorch/error.h"
 #include "pytorch/factory.h"
 #include "pytorch/scalar.h"
@@ -35,7 +35,9 @@ ir::Value parameter(ir::Builder& b, const at::Tensor& t, int32_t index) {
 ir::Value flat_mask(ir::Builder& b, const at::Tensor& t) {
   const ir::Value x = b.reshape(parameter(b, t, 0), {t.numel()});
   const ir::Type type = b.type(x);
-  return type.dtype == DType::boolean ? x : b.compare(ir::Comparison::ne, x, b.broadcast_to(b.splat({type.dtype, {}}, 0), type.shape));
+  return type.dtype == DType::boolean
+             ? x
+             : b.compare(ir::Comparison::ne, x, b.broadcast_to(b.splat({type.dtype, {}}, 0), type.shape));
 }
 
 void build_count(ir::Builder& b, const at::Tensor& mask, const at::Tensor* /*values*/, int64_t /*capacity*/) {
@@ -75,8 +77,8 @@ void build_select(ir::Builder& b, const at::Tensor& mask, const at::Tensor* valu
   scatter_rows(b, flat, b.reshape(parameter(b, *values, 1), {values->numel(), 1}), capacity);
 }
 
-void run(uint64_t kind, const char* name, BuildGraph build, const at::Tensor& mask, const at::Tensor* values, int64_t capacity,
-         const at::Tensor& result) {
+void run(uint64_t kind, const char* name, BuildGraph build, const at::Tensor& mask, const at::Tensor* values,
+         int64_t capacity, const at::Tensor& result) {
   const int device = mask.device().index();
   Signature signature;
   signature.word(kind | static_cast<uint64_t>(device) << 32);
@@ -95,8 +97,8 @@ void run(uint64_t kind, const char* name, BuildGraph build, const at::Tensor& ma
     built->graph = check(compile_graph(graph, device, 0, describe(mask) + (values ? ", " + describe(*values) : "")));
     call = CallCache::instance().insert(signature, std::move(built));
   }
-  call->graph.launch([&](int32_t i) { return address_of(i == 0 ? mask : *values); }, [&](int32_t) { return address_of(result); },
-                     {}, device);
+  call->graph.launch([&](int32_t i) { return address_of(i == 0 ? mask : *values); },
+                     [&](int32_t) { return address_of(result); }, {}, device);
 }
 
 int64_t count_true(const at::Tensor& mask) {
@@ -142,8 +144,9 @@ at::Tensor nonzero_of(const at::Tensor& self) {
 
 at::Tensor select_by_mask(const at::Tensor& self, const at::Tensor& mask) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
-  TORCH_CHECK(mask.device() == self.device(), "Expected all tensors to be on the same device, but found at least two devices, ",
-              self.device(), " and ", mask.device(), "!");
+  TORCH_CHECK(mask.device() == self.device(),
+              "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ",
+              mask.device(), "!");
   const auto shape = at::infer_size(self.sizes(), mask.sizes());
   const at::Tensor values = self.expand(shape), full_mask = mask.expand(shape);
   const int64_t count = count_true(full_mask);
@@ -155,8 +158,8 @@ at::Tensor select_by_mask(const at::Tensor& self, const at::Tensor& mask) {
 }
 
 at::Tensor& into(const at::Tensor& result, at::Tensor& out, const char* name) {
-  TORCH_CHECK(out.scalar_type() == result.scalar_type(), name, ": expected out to have dtype ", result.scalar_type(), ", got ",
-              out.scalar_type());
+  TORCH_CHECK(out.scalar_type() == result.scalar_type(), name, ": expected out to have dtype ", result.scalar_type(),
+              ", got ", out.scalar_type());
   at::native::resize_output(out, result.sizes());
   return out.copy_(result);
 }
@@ -168,10 +171,11 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
 }
 
 bool equal(const at::Tensor& self, const at::Tensor& other) {
-  TORCH_CHECK(self.device() == other.device(), "Expected all tensors to be on the same device, but found at least two devices, ",
-              self.device(), " and ", other.device(), "!");
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected object of data type ", self.dtype(), " but got data type ",
-              other.dtype(), " for argument 'other' in call to equal");
+  TORCH_CHECK(self.device() == other.device(),
+              "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ",
+              other.device(), "!");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "Expected object of data type ", self.dtype(),
+              " but got data type ", other.dtype(), " for argument 'other' in call to equal");
   if (self.sizes() != other.sizes()) return false;
   if (self.numel() == 0) return true;
   return at::eq(self, other).all().item<bool>();
@@ -188,8 +192,9 @@ bool is_mask(const c10::IValue& index) {
 // self's dims from `dim` on must be the mask's; PyTorch's words.
 void check_mask_shape(const at::Tensor& self, const at::Tensor& mask, int64_t dim) {
   for (int64_t d = 0; d < mask.dim(); ++d) {
-    TORCH_CHECK_INDEX(dim + d < self.dim() && mask.size(d) == self.size(dim + d), "The shape of the mask ", mask.sizes(), " at index ", d,
-                      " does not match the shape of the indexed tensor ", self.sizes(), " at index ", dim + d);
+    TORCH_CHECK_INDEX(dim + d < self.dim() && mask.size(d) == self.size(dim + d), "The shape of the mask ", mask.sizes(),
+                      " at index ", d, " does not match the shape of the indexed tensor ", self.sizes(), " at index ",
+                      dim + d);
   }
 }
 
@@ -220,7 +225,8 @@ bool leading_mask_index(const at::Tensor& self, const c10::List<std::optional<at
   return true;
 }
 
-c10::List<std::optional<at::Tensor>> expand_masks(const at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices) {
+c10::List<std::optional<at::Tensor>> expand_masks(const at::Tensor& self,
+                                                  const c10::List<std::optional<at::Tensor>>& indices) {
   c10::List<std::optional<at::Tensor>> expanded;
   int64_t dim = 0;
   for (size_t i = 0; i < indices.size(); ++i) {

@@ -1,8 +1,8 @@
 #include "pytorch/dispatch/fallback.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
@@ -47,8 +47,9 @@ at::Tensor to_cpu(const at::Tensor& t) {
 at::Tensor to_device(const at::Tensor& host, c10::DeviceIndex device) {
   if (!host.defined() || !host.device().is_cpu()) return host;
   at::Tensor resolved = host.resolve_conj().resolve_neg();
-  at::Tensor t = make_tensor(device, resolved.sizes(), is_dense(resolved) ? resolved.strides() : resolved.contiguous().strides(),
-                             resolved.scalar_type());
+  at::Tensor t =
+      make_tensor(device, resolved.sizes(), is_dense(resolved) ? resolved.strides() : resolved.contiguous().strides(),
+                  resolved.scalar_type());
   t.copy_(resolved);
   return t;
 }
@@ -109,9 +110,8 @@ class CpuCall {
   // Operands that share memory must share it on the host as well when something is written.
   void find_shared_storages() {
     const auto& arguments = schema_.arguments();
-    const bool mutates = std::any_of(arguments.begin(), arguments.end(), [](const c10::Argument& a) {
-      return a.alias_info() && a.alias_info()->isWrite();
-    });
+    const bool mutates = std::any_of(arguments.begin(), arguments.end(),
+                                     [](const c10::Argument& a) { return a.alias_info() && a.alias_info()->isWrite(); });
     if (!mutates) return;
     std::map<c10::StorageImpl*, int> uses;
     auto count = [&uses](const c10::IValue& value) {
@@ -247,8 +247,8 @@ void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const s
   TORCH_CHECK_NOT_IMPLEMENTED(fallback_mode() != FallbackMode::error, name, "(", call.describe_arguments(),
                               ") is not implemented on device neuron (", reason,
                               ") and TORCH_NEURONX_FALLBACK=error forbids running it on the CPU");
-  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), name, "(", call.describe_arguments(),
-                              ") is implemented neither on device neuron nor on the CPU");
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), name, "(",
+                              call.describe_arguments(), ") is implemented neither on device neuron nor on the CPU");
   tracking::count_fallback(name, reason);
   if (fallback_mode() == FallbackMode::warn) warn_once(name, reason);
   call.run();

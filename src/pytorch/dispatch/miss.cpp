@@ -62,6 +62,7 @@ class CallBuilder {
   std::shared_ptr<const CachedCall> build() {
     check_devices(plan_, args_, device_);
     check_written();
+    if (any_empty_input()) raise_as_cpu_does(plan_, op_, args_);  // costs nothing, and rules are about shapes with elements
     const ops::Call call = functional_call();
     metas_ = ops::infer(*plan_.definition, call);
     shape_rule_ = metas_.has_value();
@@ -118,6 +119,14 @@ class CallBuilder {
     }
   }
 
+  bool any_empty_input() const {
+    for (size_t i = 0; i < plan_.arguments.size(); ++i) {
+      const bool tensor = plan_.arguments[i].kind == ArgumentKind::tensor && args_[i].isTensor();
+      if (tensor && args_[i].toTensor().defined() && args_[i].toTensor().numel() == 0) return true;
+    }
+    return false;
+  }
+
   void check_written() const {
     if (!plan_.mutates) return;
     for_each_written([&](TensorSource source) {
@@ -163,7 +172,8 @@ class CallBuilder {
       return;
     }
     const at::Tensor& t = value.toTensor();
-    metas_->push_back(ops::TensorMeta{dtype_or_raise(t.scalar_type(), plan_.name.c_str()), t.sizes().vec(), t.strides().vec()});
+    metas_->push_back(
+        ops::TensorMeta{dtype_or_raise(t.scalar_type(), plan_.name.c_str()), t.sizes().vec(), t.strides().vec()});
     out_->results.push_back(fresh_target(t.scalar_type(), t.sizes(), t.strides()));
   }
 
@@ -262,8 +272,7 @@ class CallBuilder {
       out_->slots.push_back({SlotSource::Kind::seed, DType::u64, {}});
       out_->slots.push_back({SlotSource::Kind::offset, DType::u64, {}});
     }
-    NEURON_ASSIGN(std::vector<ir::Value> values,
-                  ops::lower(*plan_.definition, call, metas_ ? &*metas_ : nullptr, builder));
+    NEURON_ASSIGN(std::vector<ir::Value> values, ops::lower(*plan_.definition, call, metas_ ? &*metas_ : nullptr, builder));
     NEURON_RETURN_IF_ERROR(builder.status());
     NEURON_RETURN_IF_ERROR(add_outputs(builder, values));
     NEURON_RETURN_IF_ERROR(builder.status());
@@ -276,14 +285,16 @@ class CallBuilder {
     int32_t node = -1;
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       const auto* attrs = std::get_if<ir::ParameterAttrs>(&graph.nodes[n].attrs);
-      if (attrs && attrs->kind == ir::ParameterAttrs::Kind::tensor && attrs->index == parameter) node = static_cast<int32_t>(n);
+      if (attrs && attrs->kind == ir::ParameterAttrs::Kind::tensor && attrs->index == parameter)
+        node = static_cast<int32_t>(n);
     }
     for (const ir::Node& n : graph.nodes) {
       for (const ir::Value& v : n.operands) {
         if (v.node == node) return true;
       }
     }
-    return std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](const ir::Output& o) { return o.value.node == node; });
+    return std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                       [&](const ir::Output& o) { return o.value.node == node; });
   }
 
   Status add_outputs(ir::Builder& builder, const std::vector<ir::Value>& values) {
@@ -294,7 +305,8 @@ class CallBuilder {
     };
     std::vector<Pending> pending;
     for (ResultTarget& target : out_->results) {
-      if (next >= values.size()) return internal_error("the lowering returned " + std::to_string(values.size()) + " results");
+      if (next >= values.size())
+        return internal_error("the lowering returned " + std::to_string(values.size()) + " results");
       ir::Value value = values[next++];
       if (target.kind == ResultTarget::Kind::undefined || target.kind == ResultTarget::Kind::number) continue;
       if (!value.present()) return internal_error("the lowering left a result out that the metadata have");
@@ -302,7 +314,8 @@ class CallBuilder {
       const ir::Type have = builder.type(value);
       const bool converts = target.kind == ResultTarget::Kind::written;
       if (have.shape != want.shape || (have.dtype != want.dtype && !converts)) {
-        return internal_error("the lowering returned " + ir::to_string(have) + " where the metadata say " + ir::to_string(want));
+        return internal_error("the lowering returned " + ir::to_string(have) + " where the metadata say " +
+                              ir::to_string(want));
       }
       if (have.dtype != want.dtype && !c10::canCast(to_scalar_type(have.dtype), target.type)) {
         return invalid_argument(std::string("result type ") + c10::toString(to_scalar_type(have.dtype)) +
@@ -361,8 +374,8 @@ class CallBuilder {
 
 }  // namespace
 
-std::shared_ptr<const CachedCall> build_call(const OperatorPlan& plan, const c10::OperatorHandle& op, const c10::IValue* args,
-                                             int device) {
+std::shared_ptr<const CachedCall> build_call(const OperatorPlan& plan, const c10::OperatorHandle& op,
+                                             const c10::IValue* args, int device) {
   return CallBuilder(plan, op, args, device).build();
 }
 

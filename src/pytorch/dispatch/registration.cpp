@@ -11,6 +11,7 @@
 #include "pytorch/dispatch/boxed_kernel.h"
 #include "pytorch/dispatch/schema_overrides.h"
 #include "pytorch/dispatch/tracking.h"
+#include "pytorch/dispatch/value_checks.h"
 
 namespace neuron::pytorch {
 namespace {
@@ -28,12 +29,18 @@ Registered& registered() {
 
 ArgumentKind kind_of_element(const c10::Type& element) {
   switch (element.kind()) {
-    case TypeKind::TensorType: return ArgumentKind::tensor_list;
-    case TypeKind::OptionalType: return ArgumentKind::tensor_list;  // Tensor?[]
-    case TypeKind::NumberType: return ArgumentKind::number_list;
-    case TypeKind::FloatType: return ArgumentKind::float_list;
-    case TypeKind::BoolType: return ArgumentKind::bool_list;
-    default: return ArgumentKind::int_list;
+    case TypeKind::TensorType:
+      return ArgumentKind::tensor_list;
+    case TypeKind::OptionalType:
+      return ArgumentKind::tensor_list;  // Tensor?[]
+    case TypeKind::NumberType:
+      return ArgumentKind::number_list;
+    case TypeKind::FloatType:
+      return ArgumentKind::float_list;
+    case TypeKind::BoolType:
+      return ArgumentKind::bool_list;
+    default:
+      return ArgumentKind::int_list;
   }
 }
 
@@ -42,22 +49,44 @@ bool classify(const c10::Argument& argument, ArgumentPlan& plan) {
   c10::TypePtr type = argument.real_type();
   if (type->kind() == TypeKind::OptionalType) type = type->castRaw<c10::OptionalType>()->getElementType();
   switch (type->kind()) {
-    case TypeKind::TensorType: plan.kind = ArgumentKind::tensor; return true;
+    case TypeKind::TensorType:
+      plan.kind = ArgumentKind::tensor;
+      return true;
     case TypeKind::NumberType:
     case TypeKind::FloatType:
-    case TypeKind::SymFloatType: plan.kind = ArgumentKind::number; return true;
-    case TypeKind::BoolType: plan.is_boolean = true; [[fallthrough]];
+    case TypeKind::SymFloatType:
+      plan.kind = ArgumentKind::number;
+      return true;
+    case TypeKind::BoolType:
+      plan.is_boolean = true;
+      [[fallthrough]];
     case TypeKind::IntType:
     case TypeKind::SymIntType:
     case TypeKind::SymBoolType:
-    case TypeKind::MemoryFormatType: plan.kind = ArgumentKind::structural; return true;
-    case TypeKind::ScalarTypeType: plan.kind = ArgumentKind::structural; plan.is_dtype = true; return true;
-    case TypeKind::LayoutType: plan.kind = ArgumentKind::ignored; return true;
-    case TypeKind::StringType: plan.kind = ArgumentKind::text; return true;
-    case TypeKind::GeneratorType: plan.kind = ArgumentKind::generator; return true;
-    case TypeKind::DeviceObjType: plan.kind = ArgumentKind::device; return true;
-    case TypeKind::ListType: plan.kind = kind_of_element(*type->castRaw<c10::ListType>()->getElementType()); return true;
-    default: return false;
+    case TypeKind::MemoryFormatType:
+      plan.kind = ArgumentKind::structural;
+      return true;
+    case TypeKind::ScalarTypeType:
+      plan.kind = ArgumentKind::structural;
+      plan.is_dtype = true;
+      return true;
+    case TypeKind::LayoutType:
+      plan.kind = ArgumentKind::ignored;
+      return true;
+    case TypeKind::StringType:
+      plan.kind = ArgumentKind::text;
+      return true;
+    case TypeKind::GeneratorType:
+      plan.kind = ArgumentKind::generator;
+      return true;
+    case TypeKind::DeviceObjType:
+      plan.kind = ArgumentKind::device;
+      return true;
+    case TypeKind::ListType:
+      plan.kind = kind_of_element(*type->castRaw<c10::ListType>()->getElementType());
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -95,7 +124,8 @@ bool plan_results(OperatorPlan& plan, const c10::FunctionSchema& functional, con
     r.number = kind == TypeKind::IntType || kind == TypeKind::SymIntType;
     if (!r.list && !r.number && kind != TypeKind::TensorType) return false;
     for (size_t i = 0; r.list && i < plan.arguments.size(); ++i) {
-      const bool twin = plan.arguments[i].kind == ArgumentKind::tensor_list && result.name() == plan.arguments[i].name + "_out";
+      const bool twin =
+          plan.arguments[i].kind == ArgumentKind::tensor_list && result.name() == plan.arguments[i].name + "_out";
       if (twin) r.length_from = static_cast<int>(i);
     }
     lists += r.list && r.length_from < 0;
@@ -141,7 +171,8 @@ std::unique_ptr<OperatorPlan> make_plan(const c10::OperatorHandle& op, const std
     if (!classify(argument, a)) return nullptr;
     if (a.name == "pin_memory") a.kind = ArgumentKind::ignored;
     has_dtype = has_dtype || a.is_dtype;
-    a.written = writes(argument) || std::find(hidden_writes.begin(), hidden_writes.end(), static_cast<int>(i)) != hidden_writes.end();
+    a.written = writes(argument) ||
+                std::find(hidden_writes.begin(), hidden_writes.end(), static_cast<int>(i)) != hidden_writes.end();
     if (a.written) written.push_back(static_cast<int>(i));
     if (writes(argument) && argument.kwarg_only()) {
       a.read = false;
@@ -181,6 +212,7 @@ std::unique_ptr<OperatorPlan> make_plan(const c10::OperatorHandle& op, const std
     plan->returned_argument.push_back(from);
   }
   plan->preparation = preparation_for(plan->name);
+  if (!plan->preparation) plan->preparation = value_check_for(plan->name);
   plan->executed = &tracking::executed_counter(plan->name);
   return plan;
 }
@@ -193,12 +225,32 @@ bool composite_must_stay(const c10::OperatorHandle& op) {
 // Operators whose composite form is better than a compiled graph: they end in copy_ (a plain device copy when dtype and
 // layout allow it), allocate only, or say something about the tensor and not its values.
 bool composite_is_better(const std::string& name) {
-  static const std::set<std::string> names = {
-      "aten::clone", "aten::contiguous", "aten::_to_copy", "aten::copy", "aten::alias", "aten::detach", "aten::lift",
-      "aten::lift_fresh", "aten::resolve_conj", "aten::resolve_neg", "aten::_reshape_copy", "aten::empty",
-      "aten::empty_like", "aten::empty_permuted", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided",
-      "aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::lift_fresh_copy", "aten::alias_copy", "aten::detach_copy",
-      "aten::view_copy", "aten::expand_copy", "aten::_unsafe_view"};
+  static const std::set<std::string> names = {"aten::clone",
+                                              "aten::contiguous",
+                                              "aten::_to_copy",
+                                              "aten::copy",
+                                              "aten::alias",
+                                              "aten::detach",
+                                              "aten::lift",
+                                              "aten::lift_fresh",
+                                              "aten::resolve_conj",
+                                              "aten::resolve_neg",
+                                              "aten::_reshape_copy",
+                                              "aten::empty",
+                                              "aten::empty_like",
+                                              "aten::empty_permuted",
+                                              "aten::empty_strided",
+                                              "aten::new_empty",
+                                              "aten::new_empty_strided",
+                                              "aten::new_zeros",
+                                              "aten::new_ones",
+                                              "aten::new_full",
+                                              "aten::lift_fresh_copy",
+                                              "aten::alias_copy",
+                                              "aten::detach_copy",
+                                              "aten::view_copy",
+                                              "aten::expand_copy",
+                                              "aten::_unsafe_view"};
   return names.contains(name.substr(0, name.find('.')));
 }
 
@@ -215,7 +267,8 @@ class Registrar {
       registered().underived.push_back(name);
       return;
     }
-    library_.impl(name.substr(6).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(std::move(plan))));
+    library_.impl(name.substr(6).c_str(),
+                  torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(std::move(plan))));
     registered().bound.push_back(name);
   }
 
@@ -243,7 +296,8 @@ void register_operators() {
     const auto& arguments = op->schema().arguments();
     const bool mutates = std::any_of(arguments.begin(), arguments.end(), writes);
     if (!mutates && name.name != "aten::native_batch_norm") continue;
-    if (const auto derivation = derive(*op, candidates)) registrar->bind(*op, derivation->functional, derivation->hidden_writes);
+    if (const auto derivation = derive(*op, candidates))
+      registrar->bind(*op, derivation->functional, derivation->hidden_writes);
   }
 }
 

@@ -20,9 +20,12 @@ at::Tensor to_meta(const at::Tensor& t) {
 c10::IValue to_meta(const ArgumentPlan& plan, const c10::IValue& value) {
   if (value.isNone()) return value;
   switch (plan.kind) {
-    case ArgumentKind::tensor: return to_meta(value.toTensor());
-    case ArgumentKind::device: return c10::Device(c10::kMeta);
-    case ArgumentKind::generator: return {};
+    case ArgumentKind::tensor:
+      return to_meta(value.toTensor());
+    case ArgumentKind::device:
+      return c10::Device(c10::kMeta);
+    case ArgumentKind::generator:
+      return {};
     case ArgumentKind::tensor_list: {
       if (value.isTensorList()) {
         c10::List<at::Tensor> list;
@@ -35,7 +38,8 @@ c10::IValue to_meta(const ArgumentPlan& plan, const c10::IValue& value) {
       }
       return list;
     }
-    default: return value;
+    default:
+      return value;
   }
 }
 
@@ -54,13 +58,17 @@ at::Tensor stand_in(const at::Tensor& t, bool written, int64_t& elements) {
 c10::IValue stand_in(const ArgumentPlan& plan, const c10::IValue& value, int64_t& elements) {
   if (value.isNone()) return value;
   switch (plan.kind) {
-    case ArgumentKind::tensor: return stand_in(value.toTensor(), plan.written, elements);
-    case ArgumentKind::device: return c10::Device(c10::kCPU);
-    case ArgumentKind::generator: return {};
+    case ArgumentKind::tensor:
+      return stand_in(value.toTensor(), plan.written, elements);
+    case ArgumentKind::device:
+      return c10::Device(c10::kCPU);
+    case ArgumentKind::generator:
+      return {};
     case ArgumentKind::tensor_list: {
       if (value.isTensorList()) {
         c10::List<at::Tensor> list;
-        for (const c10::IValue& element : value.toListRef()) list.push_back(stand_in(element.toTensor(), plan.written, elements));
+        for (const c10::IValue& element : value.toListRef())
+          list.push_back(stand_in(element.toTensor(), plan.written, elements));
         return list;
       }
       c10::List<std::optional<at::Tensor>> list;
@@ -69,7 +77,8 @@ c10::IValue stand_in(const ArgumentPlan& plan, const c10::IValue& value, int64_t
       }
       return list;
     }
-    default: return value;
+    default:
+      return value;
   }
 }
 
@@ -116,8 +125,9 @@ void check_devices(const OperatorPlan& plan, const c10::IValue* args, int device
     if (!value.isTensor() || !value.toTensor().defined()) return;
     const at::Tensor& t = value.toTensor();
     const bool number = t.device().is_cpu() && t.dim() == 0 && !written;
-    TORCH_CHECK(t.device() == here || number, "Expected all tensors to be on the same device, but found at least two devices, ",
-                here, " and ", t.device(), "! (when checking argument for argument ", name, " of ", plan.name, ")");
+    TORCH_CHECK(t.device() == here || number,
+                "Expected all tensors to be on the same device, but found at least two devices, ", here, " and ", t.device(),
+                "! (when checking argument for argument ", name, " of ", plan.name, ")");
   };
   for (size_t i = 0; i < plan.arguments.size(); ++i) {
     const ArgumentPlan& argument = plan.arguments[i];

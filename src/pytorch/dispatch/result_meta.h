@@ -1,9 +1,9 @@
-// Result metadata by PyTorch's Meta kernels, for operators whose lowering declares no rule and for arguments that a rule does
-// not accept: shapes, dtypes, strides, and PyTorch's own errors in its own words.
+// Result metadata by PyTorch's Meta kernels, for operators whose lowering declares no rule and for arguments that a rule
+// does not accept: shapes, dtypes, strides, and PyTorch's own errors in its own words.
 #pragma once
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <optional>
 #include <vector>
@@ -13,8 +13,8 @@
 namespace neuron::pytorch {
 
 struct MetaResult {
-  std::vector<c10::IValue> returns;   // of the overload, on device meta
-  std::vector<c10::IValue> arguments; // after the call: written ones have their final sizes
+  std::vector<c10::IValue> returns;    // of the overload, on device meta
+  std::vector<c10::IValue> arguments;  // after the call: written ones have their final sizes
 };
 
 // Runs the overload on meta tensors. Nothing when PyTorch has no Meta kernel for it. Warnings about resizing are left to the

@@ -52,7 +52,8 @@ bool same_inputs(const c10::FunctionSchema& op, const c10::FunctionSchema& funct
   }
   size_t next = 0;
   for (const c10::Argument& argument : functional.arguments()) {
-    if (next < inputs.size() && inputs[next]->name() == argument.name() && *inputs[next]->real_type() == *argument.real_type()) {
+    if (next < inputs.size() && inputs[next]->name() == argument.name() &&
+        *inputs[next]->real_type() == *argument.real_type()) {
       ++next;
     } else if (!has_out || !is_factory_option(argument)) {
       return false;

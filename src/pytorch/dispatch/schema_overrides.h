@@ -12,8 +12,8 @@
 namespace neuron::pytorch {
 
 struct Derivation {
-  std::string functional;                 // "aten::add.Tensor"
-  std::vector<int> hidden_writes;         // stack arguments written without an annotation, appended to the declared ones
+  std::string functional;          // "aten::add.Tensor"
+  std::vector<int> hidden_writes;  // stack arguments written without an annotation, appended to the declared ones
 };
 
 // Operators with a lowering by name without overload: "aten::add" -> {"aten::add.Tensor", "aten::add.Scalar"}.

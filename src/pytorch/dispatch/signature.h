@@ -15,10 +15,10 @@ namespace neuron::pytorch {
 
 // How a tensor argument takes part (part of its first word).
 enum class Role : uint8_t {
-  device,            // on the call's core
-  host_number,       // 0-dim CPU tensor: becomes a runtime scalar
-  wrapped_number,    // the same, made from a Python number
-  foreign,           // elsewhere: an error
+  device,          // on the call's core
+  host_number,     // 0-dim CPU tensor: becomes a runtime scalar
+  wrapped_number,  // the same, made from a Python number
+  foreign,         // elsewhere: an error
 };
 
 class Signature {
@@ -28,7 +28,8 @@ class Signature {
   Signature& operator=(const Signature&) = delete;
 
   void word(uint64_t value) {
-    if (size_ == capacity_) [[unlikely]] grow(1);
+    if (size_ == capacity_) [[unlikely]]
+      grow(1);
     words_[size_++] = value;
   }
   void replace(size_t index, uint64_t value) { words_[index] = value; }
@@ -36,7 +37,8 @@ class Signature {
   void tensor(const c10::TensorImpl& t, Role role) {
     const auto sizes = t.sizes();
     const bool contiguous = t.is_contiguous();
-    if (size_ + 1 + 2 * sizes.size() > capacity_) [[unlikely]] grow(1 + 2 * sizes.size());
+    if (size_ + 1 + 2 * sizes.size() > capacity_) [[unlikely]]
+      grow(1 + 2 * sizes.size());
     words_[size_++] = uint64_t{1} << 63 | static_cast<uint64_t>(c10::typeMetaToScalarType(t.dtype())) |
                       static_cast<uint64_t>(role) << 8 | uint64_t{contiguous} << 12 | uint64_t{t.is_conj()} << 13 |
                       uint64_t{t.is_neg()} << 14 | static_cast<uint64_t>(sizes.size()) << 16;

@@ -16,11 +16,11 @@ namespace neuron::pytorch::tracking {
 
 // One compiled executable.
 struct Record {
-  std::string name;        // operator, "copy", or the name of a compiled graph
-  std::string signature;   // for people: "f32[2,3], f32[3]"
+  std::string name;       // operator, "copy", or the name of a compiled graph
+  std::string signature;  // for people: "f32[2,3], f32[3]"
   int device = 0;
-  double compile_ms = 0;   // lowering, compiling, loading
-  int64_t sequence = 0;    // 1, 2, ...: order of compilation in this process
+  double compile_ms = 0;  // lowering, compiling, loading
+  int64_t sequence = 0;   // 1, 2, ...: order of compilation in this process
   std::atomic<uint64_t> launches{0};
   std::weak_ptr<runtime::Executable> executable;
 };
@@ -35,7 +35,10 @@ std::vector<std::shared_ptr<Record>> records();
 std::atomic<uint64_t>& executed_counter(const std::string& op);
 void count_fallback(const std::string& op, const std::string& reason);
 std::map<std::string, uint64_t> executed();
-struct Fallback { uint64_t count = 0; std::string reason; };
+struct Fallback {
+  uint64_t count = 0;
+  std::string reason;
+};
 std::map<std::string, Fallback> fallbacks();
 // Operator counters only; records stay.
 void clear();

@@ -6,7 +6,8 @@
 //   s = b.scalar(kind, dtype=None)                runtime number ("bool", "int", "float", "complex"), order = call order;
 //                                                 with dtype: a 0-dim tensor where a Tensor is expected
 //   c = b.constant(cpu_tensor)                    baked in
-//   r = b.call("aten::add.Tensor", {"self": v, "other": 2.0})   -> list of Value | None; numbers are known constants, missing
+//   r = b.call("aten::add.Tensor", {"self": v, "other": 2.0})   -> list of Value | None; numbers are known constants,
+//   missing
 //                                                 arguments take schema defaults; in-place and out= names are mapped to
 //                                                 functional ones: first the new values of mutated arguments, then results
 //   b.type(v) -> (dtype, shape)
@@ -95,14 +96,17 @@ std::vector<c10::Scalar> scalars_from(const std::vector<py::object>& values) {
   return scalars;
 }
 
-bool is_number(py::handle value) { return PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr()) || PyComplex_Check(value.ptr()); }
+bool is_number(py::handle value) {
+  return PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr()) || PyComplex_Check(value.ptr());
+}
 
 class CompiledCallable {
  public:
   CompiledCallable(CompiledGraph graph, Interface interface, int device)
       : graph_(std::move(graph)), interface_(std::move(interface)), device_(device) {}
 
-  std::vector<std::optional<at::Tensor>> call(const std::vector<at::Tensor>& tensors, const std::vector<c10::Scalar>& scalars) {
+  std::vector<std::optional<at::Tensor>> call(const std::vector<at::Tensor>& tensors,
+                                              const std::vector<c10::Scalar>& scalars) {
     check_tensors(tensors);
     NeuronGenerator::Philox philox{};
     const auto index = static_cast<c10::DeviceIndex>(device_);
@@ -127,7 +131,8 @@ class CompiledCallable {
       addresses[spec.graph_output] = address;
     }
     if (graph_.executable) {
-      graph_.launch([&](int32_t i) { return address_of(tensors[i]); }, [&](int32_t i) { return addresses[i]; }, slots, device_);
+      graph_.launch([&](int32_t i) { return address_of(tensors[i]); }, [&](int32_t i) { return addresses[i]; }, slots,
+                    device_);
     }
     return results;
   }
@@ -163,7 +168,8 @@ class PyGraphBuilder {
   Handle parameter(c10::ScalarType type, std::vector<int64_t> shape, std::vector<int64_t> strides) {
     Handle h;
     h.meta = {dtype_or_raise(type, "parameter"), std::move(shape), std::move(strides)};
-    h.value = builder_.parameter({h.meta.dtype, h.meta.shape}, static_cast<int32_t>(interface_.parameters.size()), h.meta.strides);
+    h.value =
+        builder_.parameter({h.meta.dtype, h.meta.shape}, static_cast<int32_t>(interface_.parameters.size()), h.meta.strides);
     interface_.parameters.push_back(h.meta);
     return checked(h);
   }
@@ -193,7 +199,8 @@ class PyGraphBuilder {
   std::vector<std::optional<Handle>> call(const std::string& op, const py::dict& arguments, bool /*wrapped*/) {
     const OperatorPlan* plan = find_plan(op);
     TORCH_CHECK_NOT_IMPLEMENTED(plan, op, " has no lowering");
-    const auto schema = c10::Dispatcher::singleton().findSchema({op.substr(0, op.find('.')), op.find('.') == std::string::npos ? "" : op.substr(op.find('.') + 1)});
+    const auto schema = c10::Dispatcher::singleton().findSchema(
+        {op.substr(0, op.find('.')), op.find('.') == std::string::npos ? "" : op.substr(op.find('.') + 1)});
     builder_.set_label(op);
     std::vector<ops::NamedArgument> named;
     for (size_t i = 0; i < plan->arguments.size(); ++i) {
@@ -259,7 +266,8 @@ class PyGraphBuilder {
     for (const at::Tensor& t : tensors) {
       const at::Tensor dense = t.detach().resolve_conj().resolve_neg().contiguous();
       const auto* bytes = static_cast<const uint8_t*>(dense.const_data_ptr());
-      literals.push_back({{dtype_or_raise(t.scalar_type(), "evaluate"), dense.sizes().vec()}, {bytes, bytes + dense.nbytes()}});
+      literals.push_back(
+          {{dtype_or_raise(t.scalar_type(), "evaluate"), dense.sizes().vec()}, {bytes, bytes + dense.nbytes()}});
     }
     std::vector<uint64_t> slots;
     interface_.fill(scalars, {seed, offset}, slots);
@@ -317,9 +325,11 @@ class PyGraphBuilder {
     const auto& h = value.cast<const Handle&>();
     ops::ScalarArg out;
     const DType slot = slot_type(h.meta.dtype);
-    out.kind = h.number ? h.kind : slot == DType::c128 ? Kind::complex : slot == DType::f64 ? Kind::floating
-                          : h.meta.dtype == DType::boolean                                  ? Kind::boolean
-                                                                                            : Kind::integer;
+    out.kind = h.number                         ? h.kind
+               : slot == DType::c128            ? Kind::complex
+               : slot == DType::f64             ? Kind::floating
+               : h.meta.dtype == DType::boolean ? Kind::boolean
+                                                : Kind::integer;
     out.value = builder_.convert(h.value, slot_type(out.kind));
     return out;
   }
@@ -330,7 +340,9 @@ class PyGraphBuilder {
       const auto& h = value.cast<const Handle&>();
       out.meta = h.meta;
       out.value = builder_.convert(h.value, h.meta.dtype);
-      out.category = h.number ? ops::Category::wrapped_number : h.meta.shape.empty() ? ops::Category::zero_dim : ops::Category::tensor;
+      out.category = h.number               ? ops::Category::wrapped_number
+                     : h.meta.shape.empty() ? ops::Category::zero_dim
+                                            : ops::Category::tensor;
       return out;
     }
     if (is_number(value)) {
@@ -351,11 +363,14 @@ class PyGraphBuilder {
   ops::Argument convert(const OperatorPlan& op, const ArgumentPlan& plan, py::handle value) {
     if (value.is_none()) return ops::None{};
     switch (plan.kind) {
-      case ArgumentKind::tensor: return tensor(value);
-      case ArgumentKind::number: return number(op, plan, value);
+      case ArgumentKind::tensor:
+        return tensor(value);
+      case ArgumentKind::number:
+        return number(op, plan, value);
       case ArgumentKind::tensor_list: {
         ops::TensorList list;
-        for (py::handle element : value) list.push_back(element.is_none() ? std::nullopt : std::make_optional(tensor(element)));
+        for (py::handle element : value)
+          list.push_back(element.is_none() ? std::nullopt : std::make_optional(tensor(element)));
         return list;
       }
       case ArgumentKind::number_list:
@@ -373,16 +388,20 @@ class PyGraphBuilder {
       case ArgumentKind::int_list:
         if (PyLong_Check(value.ptr())) return std::vector<int64_t>{value.cast<int64_t>()};
         return value.cast<std::vector<int64_t>>();
-      case ArgumentKind::bool_list: return value.cast<std::vector<bool>>();
-      case ArgumentKind::text: return value.cast<std::string>();
-      default: return ops::None{};
+      case ArgumentKind::bool_list:
+        return value.cast<std::vector<bool>>();
+      case ArgumentKind::text:
+        return value.cast<std::string>();
+      default:
+        return ops::None{};
     }
   }
 
   ops::Argument convert_default(const ArgumentPlan& plan, const c10::IValue& value) {
     if (value.isNone()) return ops::None{};
     switch (plan.kind) {
-      case ArgumentKind::number: return known_number(plan, value.toScalar());
+      case ArgumentKind::number:
+        return known_number(plan, value.toScalar());
       case ArgumentKind::structural:
         if (plan.is_dtype) return dtype_or_raise(static_cast<c10::ScalarType>(value.toInt()), "default");
         if (value.isBool()) return value.toBool();
@@ -396,10 +415,14 @@ class PyGraphBuilder {
         for (const c10::IValue& element : value.toListRef()) list.push_back(element.toBool());
         return list;
       }
-      case ArgumentKind::tensor_list: return ops::TensorList{};
-      case ArgumentKind::number_list: return std::vector<ops::ScalarArg>{};
-      case ArgumentKind::text: return std::string(value.toStringRef());
-      default: return ops::None{};
+      case ArgumentKind::tensor_list:
+        return ops::TensorList{};
+      case ArgumentKind::number_list:
+        return std::vector<ops::ScalarArg>{};
+      case ArgumentKind::text:
+        return std::string(value.toStringRef());
+      default:
+        return ops::None{};
     }
   }
 
@@ -486,10 +509,11 @@ void bind_graph_builder(py::module_& m) {
       .def("compile", &PyGraphBuilder::compile, py::arg("device_index") = 0)
       .def(
           "evaluate",
-          [](PyGraphBuilder& builder, const std::vector<at::Tensor>& tensors, const std::vector<py::object>& scalars, uint64_t seed,
-             uint64_t offset) { return builder.evaluate(tensors, scalars_from(scalars), seed, offset); },
+          [](PyGraphBuilder& builder, const std::vector<at::Tensor>& tensors, const std::vector<py::object>& scalars,
+             uint64_t seed, uint64_t offset) { return builder.evaluate(tensors, scalars_from(scalars), seed, offset); },
           py::arg("tensors"), py::arg("scalars") = std::vector<py::object>(), py::arg("seed") = 0, py::arg("offset") = 0);
-  m.def("has_lowering", [](const std::string& op) { return find_plan(op) != nullptr; }, py::arg("op"));
+  m.def(
+      "has_lowering", [](const std::string& op) { return find_plan(op) != nullptr; }, py::arg("op"));
 }
 
 }  // namespace neuron::pytorch

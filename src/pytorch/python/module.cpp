@@ -76,15 +76,19 @@ py::list environment_table() {
 }
 
 void set_fallback(const std::string& mode) {
-  TORCH_CHECK_VALUE(mode == "allow" || mode == "warn" || mode == "error", "fallback mode must be allow, warn or error, got ", mode);
+  TORCH_CHECK_VALUE(mode == "allow" || mode == "warn" || mode == "error", "fallback mode must be allow, warn or error, got ",
+                    mode);
   set_fallback_mode(mode == "allow" ? FallbackMode::allow : mode == "error" ? FallbackMode::error : FallbackMode::warn);
 }
 
 std::string get_fallback() {
   switch (fallback_mode()) {
-    case FallbackMode::allow: return "allow";
-    case FallbackMode::error: return "error";
-    default: return "warn";
+    case FallbackMode::allow:
+      return "allow";
+    case FallbackMode::error:
+      return "error";
+    default:
+      return "warn";
   }
 }
 
@@ -94,13 +98,15 @@ void bind_device(py::module_& m) {
   m.def("is_initialized", &runtime::initialized);
   m.def("device_count", &runtime::device_count);
   m.def("current_device", &runtime::current_device);
-  m.def("synchronize", [](int device) { check(runtime::synchronize(device)); }, release());
+  m.def(
+      "synchronize", [](int device) { check(runtime::synchronize(device)); }, release());
   m.def("core_clock_ns", &runtime::core_clock_ns);
   m.def("runtime_info", &runtime_info);
   m.def("set_executor", [](const std::string& name) { check(runtime::set_executor(name)); });
   m.def("set_threads", [](int count) { check(runtime::set_threads(count)); });
   m.def("default_generator", [](int device) {
-    return py::reinterpret_steal<py::object>(THPGenerator_initDefaultGenerator(default_generator(static_cast<c10::DeviceIndex>(device))));
+    return py::reinterpret_steal<py::object>(
+        THPGenerator_initDefaultGenerator(default_generator(static_cast<c10::DeviceIndex>(device))));
   });
 }
 
@@ -133,7 +139,8 @@ void bind_memory(py::module_& m) {
     return std::make_pair(info.free_bytes, info.total_bytes);
   });
   m.def("host_memory_stats", &host_memory_stats);
-  m.def("empty_cache", [] { device_allocator()->emptyCache(); }, release());
+  m.def(
+      "empty_cache", [] { device_allocator()->emptyCache(); }, release());
 }
 
 void bind_dispatch(py::module_& m) {
@@ -152,7 +159,8 @@ void bind_dispatch(py::module_& m) {
     out["capacity"] = s.capacity;
     return out;
   });
-  m.def("clear_executables", [] { CallCache::instance().clear(); }, py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "clear_executables", [] { CallCache::instance().clear(); }, py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ py::object model_time(int64_t sequence) {
 
 py::dict fallbacks() {
   py::dict out;
-  for (const auto& [op, fallback] : tracking::fallbacks()) out[py::str(op)] = py::make_tuple(fallback.count, fallback.reason);
+  for (const auto& [op, fallback] : tracking::fallbacks())
+    out[py::str(op)] = py::make_tuple(fallback.count, fallback.reason);
   return out;
 }
 
@@ -76,10 +77,13 @@ void bind_tracking(py::module_& m) {
   m.def("model_time", &model_time, py::arg("sequence"));
   m.def(
       "timeline",
-      [](int64_t sequence, uint64_t max_events) { return check(runtime::timeline_json(*executable_or_raise(sequence), max_events)); },
+      [](int64_t sequence, uint64_t max_events) {
+        return check(runtime::timeline_json(*executable_or_raise(sequence), max_events));
+      },
       py::arg("sequence"), py::arg("max_events") = 20000);
-  m.def("disassemble", [](int64_t sequence) { return check(runtime::disassembly(*executable_or_raise(sequence))); },
-        py::arg("sequence"));
+  m.def(
+      "disassemble", [](int64_t sequence) { return check(runtime::disassembly(*executable_or_raise(sequence))); },
+      py::arg("sequence"));
 }
 
 }  // namespace neuron::pytorch

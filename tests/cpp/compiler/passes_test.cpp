@@ -166,6 +166,16 @@ TEST(PlanMemory, ScratchOfDisjointLifetimesSharesBytes) {
     }
 }
 
+TEST(PlanMemory, WhatDoesNotFitNamesTheMemoryAndTheBytes) {
+  ProgramBuilder b(*isa::find_target("trn2"));
+  const ProgramBuilder::Mark mark = b.mark();
+  const uint32_t t = b.tile("too big", isa::Space::sbuf, 128, 400000);
+  b.memset(isa::Engine::vector, DType::f32, b.dense(t, DType::f32, 128, 1000), ProgramBuilder::immediate(0.0));
+  const Status status = place_tiles(b, mark);
+  EXPECT_EQ(status.code(), Code::does_not_fit);
+  EXPECT_NE(status.message().find("sbuf: 4000"), std::string::npos) << status.message();
+}
+
 TEST(Schedule, WaitsNeverAskForMoreThanIsSignalled) {
   Maker m;
   Value x = m.in(f32({1000, 300}));
@@ -175,6 +185,19 @@ TEST(Schedule, WaitsNeverAskForMoreThanIsSignalled) {
   ASSERT_TRUE(program.ok());
   EXPECT_TRUE(isa::validate(*program).ok()) << isa::validate(*program).message();
   EXPECT_GT(program->semaphores, 0);
+}
+
+TEST(Tile, DoubleBufferingCanBeSwitchedOff) {
+  Maker m;
+  Value x = m.in(f32({4096, 1024}));
+  m.out(m.b.unary(Op::tanh, x));
+  Options off;
+  off.disabled_passes = {"schedule_double_buffer"};
+  const auto rotating = [](const isa::Program& p) {
+    return std::any_of(p.tiles.begin(), p.tiles.end(), [](const isa::Tile& t) { return t.buffers > 1; });
+  };
+  EXPECT_TRUE(rotating(*compile(m.graph)));
+  EXPECT_FALSE(rotating(*compile(m.graph, off)));
 }
 
 TEST(Errors, UnsupportedNamesOperationAndType) {

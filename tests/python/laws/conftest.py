@@ -12,9 +12,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 
+
 @pytest.fixture
 def run_python() -> Callable[..., str]:
-    """run_python(code, NAME=value, ...): what the code prints in a fresh process with these variables; a failure shows stderr."""
+    """run_python(code, NAME=value, ...): what the code prints in a fresh process with these environment variables."""
 
     def run(code: str, **variables: str) -> str:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("NEURON_EMULATOR", "TORCH_NEURONX"))}

@@ -26,7 +26,21 @@ import torch
         lambda t, v: t.lerp(t + 1, v),
         lambda t, v: t.div(v),
     ],
-    ids=["add", "mul", "alpha", "clamp", "masked_fill", "pow", "full", "addcmul", "leaky_relu", "where", "fill_", "lerp", "div"],
+    ids=[
+        "add",
+        "mul",
+        "alpha",
+        "clamp",
+        "masked_fill",
+        "pow",
+        "full",
+        "addcmul",
+        "leaky_relu",
+        "where",
+        "fill_",
+        "lerp",
+        "div",
+    ],
 )
 def test_a_new_number_does_not_compile(
     use: Callable[..., torch.Tensor], compiled_by: Callable[..., int], request: pytest.FixtureRequest

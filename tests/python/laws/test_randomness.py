@@ -60,7 +60,11 @@ q = torch.randn(2, 2, 64, 32, device="neuron")
 digest.update(torch.nn.functional.scaled_dot_product_attention(q, q, q, dropout_p=0.3).cpu().numpy().tobytes())
 print(digest.hexdigest())
 """
-    variants = [{"NEURON_EMULATOR_THREADS": "1"}, {"NEURON_EMULATOR_THREADS": "2"}, {"NEURON_EMULATOR_EXECUTOR": "interpreter"}]
+    variants = [
+        {"NEURON_EMULATOR_THREADS": "1"},
+        {"NEURON_EMULATOR_THREADS": "2"},
+        {"NEURON_EMULATOR_EXECUTOR": "interpreter"},
+    ]
     assert len({run_python(code, **v) for v in variants}) == 1
 
 

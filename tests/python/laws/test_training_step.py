@@ -1,4 +1,4 @@
-"""What a training step of the example may do: nothing on the CPU, nothing compiled twice, routines only where there must be."""
+"""What a training step of the example may do: nothing on the CPU, nothing compiled twice, few routines."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ class Record(TorchDispatchMode):
         outputs = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
         if any(t.device.type == "neuron" for t in inputs):
             self.seen += 1
-            if not outputs and func is torch.ops.aten._local_scalar_dense.default or any(t.device.type == "cpu" for t in outputs):
+            reads_a_number = func is torch.ops.aten._local_scalar_dense.default
+            if reads_a_number or any(t.device.type == "cpu" for t in outputs):
                 self.left.append(str(func))
             if any(t.device.type == "cpu" and t.dim() for t in inputs) and "copy" not in str(func):
                 self.mixed.append(str(func))
