@@ -244,7 +244,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> int:
     arguments = parse_arguments()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     config = SIZES[arguments.size]
     batch = max(1, 2048 // config.context)
     text = read_text(arguments.text)

@@ -44,12 +44,13 @@ def timeline_svg(trace: str, width: int = 1060, limit: int = 6000) -> str:
     parsed = json.loads(trace)
     events = parsed["traceEvents"] if isinstance(parsed, dict) else parsed
     names = {e["tid"]: e["args"]["name"] for e in events if e.get("ph") == "M" and e.get("name") == "thread_name"}
-    spans = [e for e in events if e.get("ph") == "X"][:limit]
+    every = [e for e in events if e.get("ph") == "X"]
+    spans = every[:limit]
     if not spans:
         return "<p class='note'>No timeline: nothing was launched.</p>"
     rows = sorted(
         {str(names.get(e["tid"], e["tid"])) for e in spans},
-        key=lambda n: (next((i for i, k in enumerate(ENGINE_ORDER) if n.lower().startswith(k)), 99), n),
+        key=lambda n: (next((i for i, k in enumerate(ENGINE_ORDER) if n.lower().startswith(k)), 99), len(n), n),
     )
     end = max(e["ts"] + e["dur"] for e in spans)
     left, height = 110, 22
@@ -67,6 +68,8 @@ def timeline_svg(trace: str, width: int = 1060, limit: int = 6000) -> str:
         )
     out.append(f'<text x="{left}" y="{height * len(rows) + 20}">0</text>')
     out.append(f'<text x="{width}" y="{height * len(rows) + 20}" text-anchor="end">{end:,.1f} us</text></svg>')
+    if len(spans) < len(every):
+        out.append(f"<p class='note'>The first {len(spans):,} of {len(every):,} recorded instructions.</p>")
     return "\n".join(out)
 
 

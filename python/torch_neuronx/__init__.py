@@ -8,7 +8,7 @@ import os as _os
 import sys as _sys
 
 if "torch" not in _sys.modules:
-    # Our entry point must not run inside the import of torch that our own import starts: the package is half initialised then.
+    # Our entry point must not run inside the import of torch that our own import starts: the package is half initialised.
     _before = _os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD")
     _os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     try:

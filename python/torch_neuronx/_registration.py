@@ -22,7 +22,7 @@ def _claim_device_name() -> None:
     taken = torch._C._get_privateuse1_backend_name()
     if taken not in ("privateuseone", NAME):
         raise RuntimeError(
-            f"another package has registered the device {taken!r} under PyTorch's PrivateUse1 key, of which there is one per "
+            f"another package has registered the device {taken!r} under PyTorch's PrivateUse1 key, one per "
             f"process; torch_neuronx cannot be used beside it"
         )
     torch.utils.rename_privateuse1_backend(NAME)

@@ -79,15 +79,14 @@ def find_operator(name: str) -> Any:
     raise KeyError(name)
 
 
-def samples_of(op: Any, dtype: torch.dtype, wanted: int | None, requires_grad: bool = False) -> list[tuple[int, Any]]:
-    """(index, sample) of `wanted` samples spread over all of them, the same ones in every run; all of them for None."""
+def samples_of(op: Any, dtype: torch.dtype, wanted: int | None) -> list[tuple[int, Any]]:
+    """(index, sample) of `wanted` samples spread over the first ones, the same in every run; all of them for None."""
     torch.manual_seed(0)
     random.seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        every = list(
-            enumerate(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=requires_grad), SAMPLES_LOOKED_AT))
-        )
+        samples = op.sample_inputs("cpu", dtype, requires_grad=False)
+        every = list(enumerate(itertools.islice(samples, SAMPLES_LOOKED_AT if wanted is None else 12 * wanted)))
     if wanted is None or wanted >= len(every):
         return every
     picked = random.Random(f"{op.name} {dtype}").sample(range(len(every)), wanted)
@@ -149,7 +148,8 @@ def values_differ(got: torch.Tensor, want: torch.Tensor, reference: torch.Tensor
         if not wrong.any():
             return None
         at = wrong.reshape(-1).nonzero()[0].item()
-        return f"{int(wrong.sum())} of {want.numel()} values differ, first at {at}: {got.reshape(-1)[at]} instead of {want.reshape(-1)[at]}"
+        pair = f"{got.reshape(-1)[at]} instead of {want.reshape(-1)[at]}"
+        return f"{int(wrong.sum())} of {want.numel()} values differ, first at {at}: {pair}"
     rtol, atol = TOLERANCE.get(want.dtype, TOLERANCE[torch.float16])
     close = torch.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True)
     if close.all():
@@ -403,8 +403,9 @@ def run_operator(name: str, samples: int | None, values: bool) -> tuple[int, lis
     for dtype_name, dtype in DTYPES.items():
         if dtype not in op.dtypes:
             continue
+        chosen = samples_of(op, dtype, samples)
         for form in forms_of(op, dtype):
-            for index, sample in samples_of(op, dtype, samples):
+            for index, sample in chosen:
                 if form == "in-place" and sample.broadcasts_input:
                     continue
                 for layout in layouts_of(sample):

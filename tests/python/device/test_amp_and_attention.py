@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+
 import torch_neuronx
 
 pytestmark = pytest.mark.usefixtures("no_fallback")

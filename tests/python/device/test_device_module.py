@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+
 import torch_neuronx
 
 QUERIES = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 import torch_neuronx  # noqa: F401
 from torch_neuronx import _C
 

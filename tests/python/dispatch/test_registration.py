@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 import torch_neuronx  # noqa: F401
 from torch_neuronx import _C
 

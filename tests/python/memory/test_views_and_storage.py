@@ -6,9 +6,11 @@ import pytest
 import torch
 
 VIEWS = [
-    lambda t: t.t(), lambda t: t[1], lambda t: t[:, 2], lambda t: t[1:3, ::2], lambda t: t.view(-1), lambda t: t.view(2, -1, 3),
+    lambda t: t.t(), lambda t: t[1], lambda t: t[:, 2], lambda t: t[1:3, ::2], lambda t: t.view(-1),
+    lambda t: t.view(2, -1, 3),
     lambda t: t.unsqueeze(1), lambda t: t.expand(2, 4, 6), lambda t: t.permute(1, 0), lambda t: t.diagonal(),
-    lambda t: t.narrow(1, 2, 3), lambda t: t.unfold(1, 3, 2), lambda t: t.as_strided((2, 2), (1, 6), 3), lambda t: t.flatten(),
+    lambda t: t.narrow(1, 2, 3), lambda t: t.unfold(1, 3, 2), lambda t: t.as_strided((2, 2), (1, 6), 3),
+    lambda t: t.flatten(),
     lambda t: t.chunk(2)[1], lambda t: t.split(3, 1)[1], lambda t: t.unbind(1)[4], lambda t: t.view(torch.int32),
     lambda t: t.reshape(3, 8), lambda t: t.movedim(0, 1), lambda t: t.detach(), lambda t: t.squeeze(),
 ]  # fmt: skip
