@@ -2,13 +2,14 @@
 // stamp of the modelled clock.
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 
 #include "runtime/process.h"
 
 namespace neuron::runtime {
 
-class Event {
+class Event : public std::enable_shared_from_this<Event> {
  public:
   explicit Event(bool timing) : timing(timing) {}
   const bool timing;
@@ -67,14 +68,13 @@ Status record_event(Event& event, int device, int64_t) {
     std::lock_guard lock(event.mutex);
     ticket = ++event.recorded;
   }
-  // The caller keeps the event alive until it is reached: PyTorch's events outlive their streams' work by synchronising in
-  // destroyEvent (see wait in src/pytorch/guard.cpp).
-  auto reach = [&event, core, ticket] {
-    const double now = event.timing ? core->clock_ns() : 0;
-    std::lock_guard lock(event.mutex);
-    event.completed = std::max(event.completed, ticket);
-    event.stamp_ns = now;
-    event.changed.notify_all();
+  // Queued work keeps the event alive: a user may drop it before its place is reached.
+  auto reach = [kept = event.shared_from_this(), core, ticket] {
+    const double now = kept->timing ? core->clock_ns() : 0;
+    std::lock_guard lock(kept->mutex);
+    kept->completed = std::max(kept->completed, ticket);
+    kept->stamp_ns = now;
+    kept->changed.notify_all();
     return Status();
   };
   Status status;
@@ -95,9 +95,9 @@ Status synchronize_event(const Event& event) {
 
 Status wait_event(Event& event, int device, int64_t) {
   NEURON_ASSIGN(Core* const core, core_of(device));
-  auto wait = [&event, core] {
-    Status status = synchronize_event(event);
-    if (event.timing) core->raise_clock(event.stamp_ns);
+  auto wait = [kept = event.shared_from_this(), core] {
+    Status status = synchronize_event(*kept);
+    if (kept->timing) core->raise_clock(kept->stamp_ns);
     return status;
   };
   if (query_event(event)) return wait();

@@ -61,6 +61,22 @@ TEST(Order, an_event_is_complete_when_its_place_is_reached) {
   EXPECT_TRUE(query_event(*event));
 }
 
+TEST(Order, an_event_may_be_dropped_before_its_place_is_reached) {
+  std::atomic<bool> go{false};
+  core().enqueue([&] {
+    while (!go) std::this_thread::yield();
+    return Status();
+  });
+  auto event = create_event(true);
+  ASSERT_TRUE(record_event(*event, 0, 0).ok());
+  std::weak_ptr<Event> watch = event;
+  event.reset();
+  EXPECT_FALSE(watch.expired());
+  go = true;
+  ASSERT_TRUE(synchronize(0).ok());
+  EXPECT_TRUE(watch.expired());
+}
+
 TEST(Order, waiting_for_an_event_of_another_core_raises_the_clock) {
   core(0).raise_clock(core(1).clock_ns() + 5000);
   auto event = create_event(true);
