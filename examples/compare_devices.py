@@ -14,11 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-import torch_neuronx
-from report_html import write_html
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+import torch_neuronx
+from report_html import write_html
 from train_gpt import SIZES, Config, Trainer, generate, read_text
 
 MODEL_FIELDS = ("total_ns", "launch_ns", "tensor_ns", "vector_ns", "scalar_ns", "gpsimd_ns", "dma_ns", "routine_ns", "flops")
@@ -200,7 +201,9 @@ def facts(runs: dict[str, Run], generation: Generation, tokens: int) -> list[tup
     reference = runs.get("cpu")
     for run in runs.values():
         if reference and run is not reference and "dropout" not in run.name:
-            lines.append((f"largest relative loss difference, {run.name}", f"{max(relative_differences(reference, run)):.1e}"))
+            lines.append(
+                (f"largest relative loss difference, {run.name}", f"{max(relative_differences(reference, run)):.1e}")
+            )
     for run in runs.values():
         speed = run.tokens_per_second(tokens)
         ratio = f" ({speed / reference.tokens_per_second(tokens):.2f} x cpu)" if reference and run is not reference else ""
@@ -254,7 +257,13 @@ def main() -> int:
     plans["neuron compiled"] = {"device": "neuron", "backend": "neuron"}
     plans["neuron compiled, dropout 0.1"] = {"device": "neuron", "backend": "neuron", "dropout": 0.1}
     runs: dict[str, Run] = {}
-    columns = (TextColumn("{task.description:<30}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+    columns = (
+        TextColumn("{task.description:<30}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
     with Progress(*columns, console=console) as progress:
         for name, plan in plans.items():
             torch.compiler.reset()

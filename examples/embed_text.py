@@ -26,7 +26,11 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-DEFAULT_QUERIES = ["compress and decompress files", "run another program and read its output", "random numbers from a distribution"]
+DEFAULT_QUERIES = [
+    "compress and decompress files",
+    "run another program and read its output",
+    "random numbers from a distribution",
+]
 
 
 def model_folder() -> Path:

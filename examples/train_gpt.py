@@ -1,10 +1,10 @@
 """Train a byte-level GPT and sample from it. Plain PyTorch: runs unchanged on CPU, CUDA or any accelerator.
 
-    python train_gpt.py                          # current accelerator, eager
-    python train_gpt.py --compile neuron         # torch.compile with that backend
-    python train_gpt.py --device cpu --steps 200 --text my_book.txt
-    python train_gpt.py --checkpoint run.pt      # saves there, resumes from there
-    python train_gpt.py --prompt "def main(" --temperature 0.8 --top-k 40
+python train_gpt.py                          # current accelerator, eager
+python train_gpt.py --compile neuron         # torch.compile with that backend
+python train_gpt.py --device cpu --steps 200 --text my_book.txt
+python train_gpt.py --checkpoint run.pt      # saves there, resumes from there
+python train_gpt.py --prompt "def main(" --temperature 0.8 --top-k 40
 """
 
 from __future__ import annotations
@@ -376,9 +376,7 @@ def main() -> None:
     if arguments.checkpoint:
         trainer.save(arguments.checkpoint)
     prompt = arguments.prompt.encode()
-    text = generate(
-        trainer.model, prompt, arguments.tokens, temperature=arguments.temperature, top_k=arguments.top_k
-    )
+    text = generate(trainer.model, prompt, arguments.tokens, temperature=arguments.temperature, top_k=arguments.top_k)
     print((prompt + text).decode(errors="replace"))
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+
 import torch_neuronx
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,11 +82,17 @@ def matmul(rounds: int, size: int, bar: float | None, dtype: torch.dtype = torch
     u, v = x.to("neuron"), y.to("neuron")
     out, device_out = torch.empty_like(x), torch.empty_like(u)
     speedup, _, _ = ratio(
-        lambda: torch.mm(u, v, out=device_out), lambda: torch.mm(x, y, out=out), rounds=rounds, repeat=max(2, 2**31 // size**3)
+        lambda: torch.mm(u, v, out=device_out),
+        lambda: torch.mm(x, y, out=out),
+        rounds=rounds,
+        repeat=max(2, 2**31 // size**3),
     )
     name = str(dtype).removeprefix("torch.")
     return Row(
-        f"{name} matmul {size}^3", f"{speedup:.2f} x torch CPU", f">= {bar} x" if bar else "", speedup >= bar if bar else None
+        f"{name} matmul {size}^3",
+        f"{speedup:.2f} x torch CPU",
+        f">= {bar} x" if bar else "",
+        speedup >= bar if bar else None,
     )
 
 
@@ -141,7 +148,12 @@ def full_build() -> Row:
     environment = os.environ | {"CCACHE_DISABLE": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     configure = ["cmake", "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", f"-DPython_EXECUTABLE={sys.executable}"]
     start = time.perf_counter()
-    subprocess.run([*configure, "-DNEURON_PYTORCH_OUTPUT_DIR=" + str(folder / "package")], env=environment, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [*configure, "-DNEURON_PYTORCH_OUTPUT_DIR=" + str(folder / "package")],
+        env=environment,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     subprocess.run(["ninja", "-C", str(folder), "--quiet"], env=environment, check=True)
     minutes = (time.perf_counter() - start) / 60
     shutil.rmtree(folder)
@@ -150,10 +162,16 @@ def full_build() -> Row:
 
 def machine() -> str:
     model = next(
-        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
         platform.processor(),
     )
-    return f"{os.cpu_count()} cores of {model}, kernels {torch_neuronx.runtime_info()['host_isa']}, torch {torch.__version__}"
+    return (
+        f"{os.cpu_count()} cores of {model}, kernels {torch_neuronx.runtime_info()['host_isa']}, torch {torch.__version__}"
+    )
 
 
 def write(rows: list[Row], path: Path, rounds: int) -> None:

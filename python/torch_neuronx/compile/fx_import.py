@@ -59,12 +59,8 @@ class SegmentImporter:
         """The IR value of a node, whether it is of this segment, a view, or comes from outside."""
         if node in self.values:
             return self.values[node]
-        if self.plan.kind[node] == "view":
-            value = self.lower(node)
-        else:
-            value = self.parameter(node)
-        self.values[node] = value
-        return value
+        self.values[node] = self.lower(node) if self.plan.kind[node] == "view" else self.parameter(node)
+        return self.values[node]
 
     def parameter(self, node: Node) -> Any:
         concrete = self.value_of(node)
@@ -134,9 +130,7 @@ def concrete_int(value: Any, node: Node, value_of: Callable[[Node], Any]) -> int
         if isinstance(fake, torch.SymInt):
             bindings[fake.node.expr] = concrete
         elif isinstance(fake, torch.Tensor):
-            for symbolic, number in zip(
-                (*fake.shape, *fake.stride()), (*concrete.shape, *concrete.stride()), strict=True
-            ):
+            for symbolic, number in zip((*fake.shape, *fake.stride()), (*concrete.shape, *concrete.stride()), strict=True):
                 if isinstance(symbolic, torch.SymInt):
                     bindings.setdefault(symbolic.node.expr, number)
     return int(value.node.expr.subs(bindings))

@@ -74,9 +74,7 @@ def is_view(node: Node) -> bool:
 
 def scalars_only_from_host(node: Node) -> bool:
     """A segment reads host tensors as runtime scalars, so they must have no dimensions."""
-    return all(
-        on_device(source) or all(t.dim() == 0 for t in tensors_of(source)) for source in node.all_input_nodes
-    )
+    return all(on_device(source) or all(t.dim() == 0 for t in tensors_of(source)) for source in node.all_input_nodes)
 
 
 def classify(node: Node) -> str:
@@ -113,9 +111,7 @@ def make_plan(graph: Graph) -> Plan:
             else:
                 kind[node] = "host"
         above = kind[node] == "host"
-        level[node] = max(
-            (level[s] + int(above and kind[s] in ("device", "view")) for s in node.all_input_nodes), default=0
-        )
+        level[node] = max((level[s] + int(above and kind[s] in ("device", "view")) for s in node.all_input_nodes), default=0)
     top = max(level.values(), default=0)
     # In-place results overwrite their inputs when the segment ends: they belong to the last one, after every reader.
     for node in mutations.values():

@@ -8,8 +8,9 @@ import sys
 import pytest
 import torch
 import torch.nn.functional as F
-import torch_neuronx
 from torch import nn
+
+import torch_neuronx
 
 
 @pytest.fixture(autouse=True)

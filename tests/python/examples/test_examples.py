@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 import torch_neuronx
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

@@ -59,8 +59,11 @@ def test_attention_equals_its_written_out_form_forward_and_backward(dtype, mask,
     torch.testing.assert_close(out[0], want.detach(), rtol=close, atol=close)
     backward = aten._scaled_dot_product_fused_attention_overrideable_backward.default
     empty = torch.zeros(0)
-    got = run(backward, [grad, *plain, [True, True, True, mask == "float"], out[0], out[1], empty, empty, 5, 7, 0.0, causal, out[6], out[7]])
-    for ours, theirs in zip(got, (q, k, v, m)):
+    got = run(
+        backward,
+        [grad, *plain, [True, True, True, mask == "float"], out[0], out[1], empty, empty, 5, 7, 0.0, causal, out[6], out[7]],
+    )
+    for ours, theirs in zip(got, (q, k, v, m), strict=False):
         if theirs is not None and theirs.grad is not None:
             torch.testing.assert_close(ours, theirs.grad, rtol=close, atol=close)
 
@@ -256,7 +259,7 @@ def test_permutation_and_samples():
     distinct = run(aten.multinomial.default, [weights, 2, False])[0]
     assert distinct[1].sort()[0].tolist() == [0, 2] and 0 not in distinct[0]
     drawn = run(aten.multinomial.default, [weights, 4000, True])[0]
-    for row, w in zip(drawn, weights):
+    for row, w in zip(drawn, weights, strict=True):
         share = torch.bincount(row, minlength=4) / 4000
         torch.testing.assert_close(share, w / w.sum(), atol=0.03, rtol=0)
 
