@@ -20,7 +20,7 @@ from rich.table import Table
 
 import torch_neuronx
 from report_html import write_html
-from train_gpt import SIZES, Config, Trainer, generate, read_text
+from train_gpt import GPT, SIZES, Config, Trainer, generate, read_text
 
 MODEL_FIELDS = ("total_ns", "launch_ns", "tensor_ns", "vector_ns", "scalar_ns", "gpsimd_ns", "dma_ns", "routine_ns", "flops")
 ENGINES = {"TensorE": "tensor_ns", "VectorE": "vector_ns", "ScalarE": "scalar_ns", "GpSimdE": "gpsimd_ns", "DMA": "dma_ns"}
@@ -124,8 +124,6 @@ class Generation:
 
 def compare_generation(config: Config, weights: dict[str, torch.Tensor], prompt: bytes, tokens: int) -> Generation:
     """Greedy continuations from the same weights on CPU and neuron."""
-    from train_gpt import GPT
-
     model = GPT(dataclasses.replace(config, dropout=0.0))
     model.load_state_dict(weights)
     expected = generate(model, prompt, tokens)

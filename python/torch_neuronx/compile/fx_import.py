@@ -44,16 +44,14 @@ class SegmentImporter:
     def build(self, device: int, results: list[Node]) -> Segment:
         for node in self.plan.nodes("device", self.level):
             self.values[node] = self.lower(node)
-        returned = []
         for node in results:
             self.builder.output(self.read(node), strides_of(node, self.value_of))
-            returned.append(node)
         for placeholder, copy in self.plan.mutations.items():
             if self.plan.level[copy] == self.level:
                 tensor = self.value_of(placeholder)
                 self.read(placeholder)  # makes it a parameter if nothing read it
                 self.builder.output(self.values[copy], list(tensor.stride()), alias=self.tensors.index(placeholder))
-        return Segment(self.builder.compile(device), self.tensors, self.scalars, returned)
+        return Segment(self.builder.compile(device), self.tensors, self.scalars, results)
 
     def read(self, node: Node) -> Any:
         """The IR value of a node, whether it is of this segment, a view, or comes from outside."""

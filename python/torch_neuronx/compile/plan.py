@@ -38,6 +38,12 @@ class Plan:
     mutations: dict[Node, Node]  # placeholder -> the copy_ node that gives its new value
     outputs: list[object]  # the graph's flat results: nodes and constants
 
+    def base(self, node: Node) -> Node:
+        """The node whose storage a view shows; the node itself if it is no view."""
+        while self.kind[node] == "view":
+            node = node.all_input_nodes[0]
+        return node
+
     def nodes(self, kind: str, level: int) -> Iterator[Node]:
         return (n for n, k in self.kind.items() if k == kind and self.level[n] == level)
 

@@ -112,11 +112,6 @@ class GraphRunner:
             if plan.kind[node] == "view" and node.all_input_nodes[0] not in found:
                 need(node.all_input_nodes[0])
 
-        def base(node: Node) -> Node:
-            while plan.kind[node] == "view":
-                node = node.all_input_nodes[0]
-            return node
-
         for output in plan.outputs:
             if isinstance(output, Node):
                 need(output)
@@ -124,8 +119,8 @@ class GraphRunner:
             for source in node.all_input_nodes:
                 if kind == "host":
                     need(source)
-                elif kind == "device" and plan.level[base(source)] != plan.level[node]:
-                    need(base(source))
+                elif kind == "device" and plan.level[plan.base(source)] != plan.level[node]:
+                    need(plan.base(source))
         self._materialise_views_of_mutated(found)
         return found
 
@@ -133,13 +128,11 @@ class GraphRunner:
         """A view of an input that this graph overwrites must show the old contents: it is computed, not aliased."""
         plan = self.plan
         for node in list(found):
-            base, chain = node, []
-            while plan.kind[base] == "view":
-                chain.append(base)
-                base = base.all_input_nodes[0]
-            if chain and base in plan.mutations:
-                for view in chain:
-                    plan.kind[view] = "device"
+            if plan.base(node) not in plan.mutations:
+                continue
+            while plan.kind[node] == "view":
+                plan.kind[node] = "device"
+                node = node.all_input_nodes[0]
 
 
 def _structural(value: Any) -> Any:
