@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+
 import torch
 
 NAME = "neuron"
@@ -29,7 +31,9 @@ def _claim_device_name() -> None:
 
 
 def _load_extension() -> None:
-    from torch_neuronx import _C  # noqa: F401  registers guard, hooks, allocators and operators
+    from torch_neuronx import _C  # registers guard, hooks, allocators and operators
+
+    atexit.register(_C.drain_autograd_workers)
 
 
 def _register_device_module() -> None:

@@ -4,6 +4,7 @@
 
 #include "base/environment.h"
 #include "pytorch/allocator.h"
+#include "pytorch/autograd_workers.h"
 #include "pytorch/device.h"
 #include "pytorch/dispatch/call_cache.h"
 #include "pytorch/dispatch/fallback.h"
@@ -101,6 +102,7 @@ void bind_device(py::module_& m) {
   m.def(
       "synchronize", [](int device) { check(runtime::synchronize(device)); }, release());
   m.def("core_clock_ns", &runtime::core_clock_ns);
+  m.def("drain_autograd_workers", &drain_autograd_workers, release());
   m.def("runtime_info", &runtime_info);
   m.def("set_executor", [](const std::string& name) { check(runtime::set_executor(name)); });
   m.def("set_threads", [](int count) { check(runtime::set_threads(count)); });

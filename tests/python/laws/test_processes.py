@@ -104,3 +104,20 @@ print("done {seed}")
         for i in range(2)
     ]
     assert [p.communicate(timeout=300)[0].strip() for p in running] == ["done 0", "done 1"]
+
+
+LAST_WORK_IS_A_GRADIENT = """
+import torch
+x = torch.ones(4, device="neuron", requires_grad=True)
+for _ in range(3):
+    (gradient,) = torch.autograd.grad((x * x).sum(), x)
+"""
+
+
+def test_autograd_threads_let_go_before_the_interpreter_ends() -> None:
+    # PyTorch's autograd thread drops its last reference to a pass some time after the pass; with more processes than cores
+    # that is often after the interpreter began to shut down, where asking for the GIL ends in std::terminate.
+    command = [sys.executable, "-c", LAST_WORK_IS_A_GRADIENT]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(12)]
+    outputs = [p.communicate(timeout=300)[0] for p in running]
+    assert [(p.returncode, out) for p, out in zip(running, outputs, strict=True)] == [(0, "")] * len(running)
