@@ -27,6 +27,7 @@ struct MatmulBlock {
   ptrdiff_t a_row = 0, a_column = 1, a_segment = 0;
   const float* b = nullptr;  // panels of `panel_width` columns: b[panel*b_panel + s*b_segment + k*panel_width + column]
   ptrdiff_t b_panel = 0, b_segment = 0;
+  const float* b_next = nullptr;  // the panel that will be read after this block's last one (only ever prefetched), or null
   float* c = nullptr;  // c[m*c_row + n]
   ptrdiff_t c_row = 0;
   int m = 0, n = 0, k = 0, segments = 1;  // matrix-unit order: k is a multiple of 32, padded with zeros on both sides

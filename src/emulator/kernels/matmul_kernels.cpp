@@ -65,9 +65,16 @@ struct Rows {
   }
 };
 
+// A row block's share of the next panel, which it fetches into L2 while it works: a panel that has to come from L3 would
+// otherwise stall its first row block, and with all cores at work for longer than that block's arithmetic takes.
+struct Ahead {
+  const char* at;  // null: nothing
+  ptrdiff_t step;  // bytes per k
+};
+
 // NV of the panel's vectors: narrow results leave the others out.
 template <int MR, int NV, bool k_major>
-void chain_block(const MatmulBlock& t, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate) {
+void chain_block(const MatmulBlock& t, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate, Ahead ahead) {
   R x[MR][NV];
   NEURON_BLOCK x[m][v] = accumulate ? load(c + m * c_row + kLanes * v) : zero();
   const ptrdiff_t stride = k_major ? t.a_column : t.a_row;
@@ -81,8 +88,12 @@ void chain_block(const MatmulBlock& t, const float* a, const float* b, float* c,
   for (int s = 0; s < segments; ++s, a += a_segment, b += b_segment) {
     const Rows<MR, k_major> rows(a, stride);
     const float* p = b;
-    for (int k = 0; k < k_count; ++k, p += kWidth) {
+    const char* next = ahead.at ? ahead.at + s * b_segment * 4 : reinterpret_cast<const char*>(b);
+    for (int k = 0; k < k_count; ++k, p += kWidth, next += ahead.step) {
       R y[NV];
+#if defined(__AVX2__)
+      _mm_prefetch(next, _MM_HINT_T1);
+#endif
       NEURON_UNROLL for (int v = 0; v < NV; ++v) y[v] = load(p + kLanes * v);
       NEURON_UNROLL for (int m = 0; m < MR; ++m) {
         const R w = splat(rows.at(m, k));
@@ -95,7 +106,7 @@ void chain_block(const MatmulBlock& t, const float* a, const float* b, float* c,
 
 // The matrix unit's order: per 32 k's an even and an odd chain in two passes over the same registers, C in a small buffer.
 template <int MR, int NV, bool k_major>
-void unit_block(const MatmulBlock& t, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate) {
+void unit_block(const MatmulBlock& t, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate, Ahead) {
   alignas(64) float even[MR * kWidth], sum[MR * kWidth];
   NEURON_BLOCK store(sum + m * kWidth + kLanes * v, accumulate ? load(c + m * c_row + kLanes * v) : zero());
   const ptrdiff_t stride = k_major ? t.a_column : t.a_row;
@@ -130,7 +141,7 @@ void unit_block(const MatmulBlock& t, const float* a, const float* b, float* c, 
   NEURON_BLOCK store(c + m * c_row + kLanes * v, load(sum + m * kWidth + kLanes * v));
 }
 
-using BlockKernel = void (*)(const MatmulBlock&, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate);
+using BlockKernel = void (*)(const MatmulBlock&, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate, Ahead ahead);
 
 // All row blocks of all panels; a last panel narrower than kWidth goes through a buffer.
 NEURON_INLINE void all_blocks(const MatmulBlock& t, const BlockKernel (*by_vectors)[7]) {
@@ -139,20 +150,23 @@ NEURON_INLINE void all_blocks(const MatmulBlock& t, const BlockKernel (*by_vecto
     const float* b = t.b + (n / kWidth) * t.b_panel;
     const int columns = t.n - n < kWidth ? t.n - n : kWidth;
     const BlockKernel* by_rows = by_vectors[columns <= kLanes ? 0 : columns <= 2 * kLanes ? 1 : 2];
+    const float* next = n + kWidth < t.n ? b + t.b_panel : t.b_next;
+    const ptrdiff_t share = next ? kWidth * 4 / blocks : 0;
     int m = 0;
     for (int i = 0; i < blocks; ++i) {
+      const Ahead ahead{next ? reinterpret_cast<const char*>(next) + i * share * t.k : nullptr, share};
       const int rows = small + (i < larger ? 1 : 0);
       const float* a = t.a + m * t.a_row;
       float* c = t.c + m * t.c_row + n;
       if (columns == kWidth) {
-        by_rows[rows](t, a, b, c, t.c_row, t.accumulate);
+        by_rows[rows](t, a, b, c, t.c_row, t.accumulate, ahead);
       } else {
         alignas(64) float edge[2 * kRows * kWidth];
         if (t.accumulate) {
           for (int r = 0; r < rows; ++r)
             for (int j = 0; j < kWidth; ++j) edge[r * kWidth + j] = j < columns ? c[r * t.c_row + j] : 0.0f;
         }
-        by_rows[rows](t, a, b, edge, kWidth, t.accumulate);
+        by_rows[rows](t, a, b, edge, kWidth, t.accumulate, ahead);
         for (int r = 0; r < rows; ++r)
           for (int j = 0; j < columns; ++j) c[r * t.c_row + j] = edge[r * kWidth + j];
       }

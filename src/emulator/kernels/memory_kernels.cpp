@@ -119,14 +119,94 @@ void stream(float* d, const float* s, size_t n) {
   for (; i < n; ++i) d[i] = s[i];
 }
 
-// Blocks of 16x16, so that reads and writes both stay within a few cache lines.
+// One block: d[c*d_row + r] = s[r*s_row + c] for r < rows, c < columns, both at most kBlock.
+#if defined(__AVX512F__)
+constexpr int kBlock = 16;
+
+template <bool whole>
+NEURON_INLINE void transpose_block(uint32_t* d, ptrdiff_t d_row, const uint32_t* s, ptrdiff_t s_row, int rows, int columns) {
+  // The rows below come next; hardware prefetchers do not follow from the end of one row to the start of another.
+#pragma GCC unroll 16
+  for (int r = 0; whole && r < 16; ++r) _mm_prefetch(reinterpret_cast<const char*>(s + (16 + r) * s_row), _MM_HINT_T0);
+  const __mmask16 row_mask = static_cast<__mmask16>((1u << rows) - 1u), column_mask = static_cast<__mmask16>((1u << columns) - 1u);
+  __m512i x[16], y[16];
+#pragma GCC unroll 16
+  for (int r = 0; r < 16; ++r) {
+    if (whole) x[r] = _mm512_loadu_si512(s + r * s_row);
+    else x[r] = r < rows ? _mm512_maskz_loadu_epi32(column_mask, s + r * s_row) : _mm512_setzero_si512();
+  }
+  // Pairs of rows, then fours: y[4i + j] holds column 4L + j of rows 4i..4i+3 in its 128-bit lane L.
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+    y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
+    x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
+    x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
+    x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
+  }
+  // Lanes of four registers.
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const __m512i even_low = _mm512_shuffle_i32x4(x[j], x[4 + j], 0x88), odd_low = _mm512_shuffle_i32x4(x[j], x[4 + j], 0xdd);
+    const __m512i even_high = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0x88), odd_high = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0xdd);
+    y[j] = _mm512_shuffle_i32x4(even_low, even_high, 0x88);
+    y[4 + j] = _mm512_shuffle_i32x4(odd_low, odd_high, 0x88);
+    y[8 + j] = _mm512_shuffle_i32x4(even_low, even_high, 0xdd);
+    y[12 + j] = _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd);
+  }
+#pragma GCC unroll 16
+  for (int c = 0; c < 16; ++c) {
+    if (whole) _mm512_storeu_si512(d + c * d_row, y[c]);
+    else if (c < columns) _mm512_mask_storeu_epi32(d + c * d_row, row_mask, y[c]);
+  }
+}
+#else
+constexpr int kBlock = 8;
+
+template <bool whole>
+NEURON_INLINE void transpose_block(uint32_t* d, ptrdiff_t d_row, const uint32_t* s, ptrdiff_t s_row, int rows, int columns) {
+#if defined(__AVX2__)
+  if (whole) {
+    const auto* from = reinterpret_cast<const float*>(s);
+    __m256 x[8], y[8];
+#pragma GCC unroll 8
+    for (int r = 0; r < 8; ++r) x[r] = _mm256_loadu_ps(from + r * s_row);
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+      y[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+      y[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) {
+      x[i] = _mm256_shuffle_ps(y[i], y[i + 2], 0x44);
+      x[i + 1] = _mm256_shuffle_ps(y[i], y[i + 2], 0xee);
+      x[i + 2] = _mm256_shuffle_ps(y[i + 1], y[i + 3], 0x44);
+      x[i + 3] = _mm256_shuffle_ps(y[i + 1], y[i + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      _mm256_storeu_ps(reinterpret_cast<float*>(d) + j * d_row, _mm256_permute2f128_ps(x[j], x[4 + j], 0x20));
+      _mm256_storeu_ps(reinterpret_cast<float*>(d) + (4 + j) * d_row, _mm256_permute2f128_ps(x[j], x[4 + j], 0x31));
+    }
+    return;
+  }
+#endif
+  for (int c = 0; c < columns; ++c)
+    for (int r = 0; r < rows; ++r) d[c * d_row + r] = s[r * s_row + c];
+}
+#endif
+
 void transpose32(uint32_t* d, ptrdiff_t d_row, const uint32_t* s, ptrdiff_t s_row, int rows, int columns) {
-  for (int r0 = 0; r0 < rows; r0 += 16) {
-    const int r1 = r0 + 16 < rows ? r0 + 16 : rows;
-    for (int c0 = 0; c0 < columns; c0 += 16) {
-      const int c1 = c0 + 16 < columns ? c0 + 16 : columns;
-      for (int c = c0; c < c1; ++c)
-        for (int r = r0; r < r1; ++r) d[c * d_row + r] = s[r * s_row + c];
+  for (int r = 0; r < rows; r += kBlock) {
+    const int r_count = rows - r < kBlock ? rows - r : kBlock;
+    for (int c = 0; c < columns; c += kBlock) {
+      const int c_count = columns - c < kBlock ? columns - c : kBlock;
+      if (r_count == kBlock && c_count == kBlock) transpose_block<true>(d + c * d_row + r, d_row, s + r * s_row + c, s_row, kBlock, kBlock);
+      else transpose_block<false>(d + c * d_row + r, d_row, s + r * s_row + c, s_row, r_count, c_count);
     }
   }
 }

@@ -35,6 +35,7 @@ namespace {
 using isa::Opcode;
 
 constexpr int kDepth = 512;  // k per kernel call: a panel of this depth stays in L2
+constexpr size_t kRowPadding = 16;  // floats between packed rows: rows a power of two apart would share a few cache sets
 
 int round_up(int n, int to) { return (n + to - 1) / to * to; }
 
@@ -102,11 +103,14 @@ class MatmulNode final : public Node {
     const int width = kernels().panel_width;
     const uint32_t depth = unit ? static_cast<uint32_t>(round_up(static_cast<int>(k), isa::kMatrixUnitBlock)) : k;
     const uint32_t panels = (n + width - 1) / width;
+    const uint32_t per_call = std::clamp<uint32_t>(kDepth / depth, 1, segments);
+    const int pieces = row_pieces(c);
     const size_t own_panel = size_t{depth} * width;  // floats, when packed here
-    const size_t a_floats = a_direct ? 0 : size_t{m} * depth * segments;
+    const size_t a_row = size_t{depth} * per_call + kRowPadding;
+    const size_t a_floats = a_direct ? 0 : a_row * m;
     const size_t b_floats = b_panels ? 0 : own_panel * panels * segments;
-    float* scratch = matmul_scratch(c, (a_floats + b_floats + kTransposeScratch) * 4 + 64);
-    float* a_packed = scratch + kTransposeScratch;
+    float* scratch = matmul_scratch(c, (a_floats + b_floats + kTransposeScratch * static_cast<size_t>(pieces)) * 4 + 64);
+    float* a_packed = scratch + kTransposeScratch * static_cast<size_t>(pieces);
     float* b_packed = a_packed + a_floats;
 
     MatmulBlock t;
@@ -117,9 +121,8 @@ class MatmulNode final : public Node {
       t.a_column = a.partition_stride / 4;
       t.a_segment = a_segment_bytes / 4;
     } else {
-      pack_a(a_packed, a_at, depth, scratch);
       t.a = a_packed;
-      t.a_row = static_cast<ptrdiff_t>(depth) * segments;
+      t.a_row = static_cast<ptrdiff_t>(a_row);
       t.a_column = 1;
       t.a_segment = depth;
     }
@@ -136,49 +139,48 @@ class MatmulNode final : public Node {
     }
     t.c = reinterpret_cast<float*>(address(dst, c));
     t.c_row = dst.partition_stride / 4;
-    t.m = static_cast<int>(m);
     t.n = static_cast<int>(n);
     t.k = static_cast<int>(depth);
-    execute(c, t, adds);
+    if (pieces == 1) return rows(t, a_at, 0, m, per_call, adds, scratch);
+    c.launch->pool.parallel_for(pieces, [&](int64_t i, int) {
+      rows(t, a_at, static_cast<uint32_t>(m * i / pieces), static_cast<uint32_t>(m * (i + 1) / pieces), per_call, adds, scratch + i * kTransposeScratch);
+    });
   }
 
  private:
-  // In pieces of kDepth along k; pieces of rows go to the pool when nothing else is parallel.
-  void execute(Context& c, MatmulBlock t, bool adds) const {
-    const int per_call = std::max(1, kDepth / t.k);
-    const MatmulKernel kernel = unit ? kernels().matmul_matrix_unit : kernels().matmul_chain;
-    const auto rows = [&](int first, int last) {
-      MatmulBlock part = t;
-      part.a += first * t.a_row;
-      part.c += first * t.c_row;
-      part.m = last - first;
-      for (uint32_t s = 0; s < segments; s += static_cast<uint32_t>(per_call)) {
-        part.segments = std::min<int>(per_call, static_cast<int>(segments - s));
-        part.accumulate = adds || s > 0;
-        kernel(part);
-        part.a += per_call * t.a_segment;
-        part.b += per_call * t.b_segment;
-      }
-    };
+  // Into how many pieces of rows this goes: to the pool when nothing else is parallel.
+  int row_pieces(const Context& c) const {
     const int threads = c.may_fork ? c.launch->pool.threads() : 1;
-    if (threads > 1 && nanoseconds > kForkNanoseconds && m > 12) {
-      const int pieces = std::min<int>(threads, static_cast<int>(m) / 6);
-      c.launch->pool.parallel_for(pieces, [&](int64_t i, int) {
-        rows(static_cast<int>(m * i / pieces), static_cast<int>(m * (i + 1) / pieces));
-      });
-    } else {
-      rows(0, t.m);
+    return threads > 1 && nanoseconds > kForkNanoseconds && m > 12 ? std::min<int>(threads, static_cast<int>(m) / 6) : 1;
+  }
+
+  // Rows [first, last), in pieces of kDepth along k. Packing goes piece by piece too, so that what is packed is still in L2.
+  void rows(const MatmulBlock& t, const uint8_t* a_at, uint32_t first, uint32_t last, uint32_t per_call, bool adds, float* scratch) const {
+    const MatmulKernel kernel = unit ? kernels().matmul_matrix_unit : kernels().matmul_chain;
+    MatmulBlock part = t;
+    part.a += first * t.a_row;
+    part.c += first * t.c_row;
+    part.m = static_cast<int>(last - first);
+    for (uint32_t s = 0; s < segments; s += per_call) {
+      const uint32_t count = std::min(per_call, segments - s);
+      if (!a_direct) pack_a(const_cast<float*>(part.a), a_at, first, last, s, count, static_cast<uint32_t>(t.k), t.a_row, scratch);
+      part.segments = static_cast<int>(count);
+      part.accumulate = adds || s > 0;
+      // After the last piece the next block of rows most likely begins again.
+      part.b_next = s + per_call < segments ? part.b + per_call * t.b_segment : t.b;
+      kernel(part);
+      if (a_direct) part.a += per_call * t.a_segment;
+      part.b += per_call * t.b_segment;
     }
   }
 
-  void pack_a(float* out, const uint8_t* at, uint32_t depth, float* scratch) const {
-    const int64_t row = static_cast<int64_t>(depth) * segments;
-    for (uint32_t s = 0; s < segments; ++s) {
-      float* to = out + s * depth;
-      matrix_to_f32(to, row, at + s * a_segment_bytes, a.dims[0].stride, a.partition_stride, a.dtype, m, k, scratch);
-      if (depth > k) {
-        for (uint32_t r = 0; r < m; ++r) std::fill(to + r * row + k, to + r * row + depth, 0.0f);
-      }
+  // Rows [first, last) of `count` segments from `segment` on, a row's segments side by side.
+  void pack_a(float* out, const uint8_t* at, uint32_t first, uint32_t last, uint32_t segment, uint32_t count, uint32_t depth, ptrdiff_t row,
+              float* scratch) const {
+    at += first * a.dims[0].stride + segment * a_segment_bytes;
+    for (uint32_t s = 0; s < count; ++s, out += depth, at += a_segment_bytes) {
+      matrix_to_f32(out, row, at, a.dims[0].stride, a.partition_stride, a.dtype, last - first, k, scratch);
+      for (uint32_t r = 0; depth > k && r < last - first; ++r) std::fill(out + r * row + k, out + r * row + depth, 0.0f);
     }
   }
   void pack_b(float* out, const uint8_t* at, uint32_t depth, uint32_t panels, float* scratch) const {
