@@ -162,8 +162,12 @@ std::optional<ActFn> act_fn_of(Op op, DType operand) {
       return ActFn::atanh;
     case Op::gelu:
       return ActFn::gelu;
+    case Op::gelu_dx:
+      return ActFn::gelu_dx;
     case Op::gelu_tanh:
       return ActFn::gelu_apprx_tanh;
+    case Op::gelu_tanh_dx:
+      return ActFn::gelu_apprx_tanh_dx;
     case Op::silu:
       return ActFn::silu;
     case Op::softplus_unit:

@@ -95,6 +95,13 @@ std::optional<Ex> float_function(Op op, Ex x) {
       return x * 0.5 * (unary(Op::tanh, (x + x * x * x * 0.044715) * std::sqrt(2 / std::numbers::pi)) + 1);
     case Op::gelu:
       return x * 0.5 * unary(Op::erfc, x * -std::numbers::sqrt2 * 0.5);
+    case Op::gelu_dx:
+      return unary(Op::erfc, x * -std::numbers::sqrt2 * 0.5) * 0.5 + x * exp(x * x * -0.5) * (0.5 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+    case Op::gelu_tanh_dx: {
+      const double slope = std::sqrt(2 / std::numbers::pi);
+      const Ex squared = x * x, t = unary(Op::tanh, (x + x * squared * 0.044715) * slope);
+      return (t + 1) * 0.5 + x * 0.5 * (x.like(1) - t * t) * ((squared * (3 * 0.044715) + 1) * slope);
+    }
     case Op::softplus_unit:
       return max(x, x.like(0)) + unary(Op::log_plus_one, exp(-abs(x)));
     case Op::is_nan:

@@ -46,7 +46,7 @@ enum class Op : uint8_t {
   popcnt, real, imag,
   // *: unary functions that NeuronCore has or emission expands
   erf, erfc, erf_inv, lgamma, digamma, exp2, log2, log10, trunc, asin, acos, atan, sinh, cosh, asinh, acosh, atanh,
-  gelu, gelu_tanh, silu, softplus_unit /* log(1+exp(x)) */, is_nan, is_inf, reciprocal, angle, conj,
+  gelu, gelu_dx /* its derivative */, gelu_tanh, gelu_tanh_dx, silu, softplus_unit /* log(1+exp(x)) */, is_nan, is_inf, reciprocal, angle, conj,
   // 2 operands
   add, subtract, multiply, divide /* integers truncate; by 0: ir/evaluate_binary.cpp */, remainder /* sign of dividend */, power, maximum, minimum, atan2,
   and_, or_, xor_, shift_left, shift_right_arithmetic, shift_right_logical, complex,

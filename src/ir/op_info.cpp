@@ -80,7 +80,9 @@ constexpr Table make_table() {
   set(Op::acosh, unary("acosh", kFloatComplex));
   set(Op::atanh, unary("atanh", kFloatComplex));
   set(Op::gelu, unary("gelu", kFloat));
+  set(Op::gelu_dx, unary("gelu_dx", kFloat));
   set(Op::gelu_tanh, unary("gelu_tanh", kFloat));
+  set(Op::gelu_tanh_dx, unary("gelu_tanh_dx", kFloat));
   set(Op::silu, unary("silu", kFloatComplex));
   set(Op::softplus_unit, unary("softplus_unit", kFloat));
   set(Op::is_nan, to_bool("is_nan", kFloat));

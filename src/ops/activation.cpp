@@ -2,7 +2,6 @@
 //
 // Not supported: rrelu_with_noise (random), multi_head fused activations.
 #include <cmath>
-#include <numbers>
 
 #include "ops/registry.h"
 
@@ -30,21 +29,6 @@ std::optional<DTypes> ordered_no_bool(const Lowering& l, const Names& names) {
 
 Val relu(const Val& x) { return maximum(x, like(x, 0)); }
 
-Val gelu_backward(const Val& grad, const Val& x, bool tanh_form) {
-  if (tanh_form) {
-    constexpr double kBeta = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kKappa = 0.044715;
-    const Val squared = x * x;
-    const Val inner = kBeta * (x + kKappa * (squared * x));
-    const Val t = tanh(inner);
-    const Val left = 0.5 * x, right = 1 + t;
-    const Val derivative = left * (1 - t * t) * (kBeta * (1 + 3 * kKappa * squared));
-    return grad * (0.5 * right + derivative);
-  }
-  const Val cdf = 0.5 * (1 + unary(Op::erf, x * (1 / std::numbers::sqrt2)));
-  const Val pdf = exp(-0.5 * (x * x)) * (0.5 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
-  return grad * (cdf + x * pdf);
-}
-
 // beta * x beyond the threshold is returned as it is.
 Val softplus(const Val& x, const Val& beta, const Val& threshold) {
   const Val scaled = x * beta;
@@ -55,7 +39,9 @@ void register_gelu_silu(Registry& registry) {
   NEURON_OP("aten::gelu", promotes(floating_rule), result(pointwise),
             [](Lowering& l) { return unary(l.text("approximate") == "tanh" ? Op::gelu_tanh : Op::gelu, l.arg("self")); });
   NEURON_OP("aten::gelu_backward", promotes(floating_rule, {"grad_output", "self"}), result(pointwise),
-            [](Lowering& l) { return gelu_backward(l.arg("grad_output"), l.arg("self"), l.text("approximate") == "tanh"); });
+            [](Lowering& l) {
+              return l.arg("grad_output") * unary(l.text("approximate") == "tanh" ? Op::gelu_tanh_dx : Op::gelu_dx, l.arg("self"));
+            });
   NEURON_OP("aten::silu", promotes(float_or_complex_rule), result(pointwise),
             [](Lowering& l) { return unary(Op::silu, l.arg("self")); });
   NEURON_OP("aten::silu_backward", promotes(float_or_complex_rule, {"grad_output", "self"}), result(pointwise),

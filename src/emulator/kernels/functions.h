@@ -274,9 +274,7 @@ NEURON_INLINE V gelu_apprx_tanh_dx(V x) {
   const V t = tanh(x * fma(x2, c<V>(0.7978845608f * 0.044715f), c<V>(0.7978845608f)));
   const V du = fma(x2, c<V>(3.0f * 0.7978845608f * 0.044715f), c<V>(0.7978845608f));
   const V left = fma(c<V>(0.5f), t, c<V>(0.5f));
-  // Beyond |x| = 10 the second term is 0; skipping it keeps infinities from meeting zeros.
-  const V right = (c<V>(0.5f) * x) * (fma(negate(t), t, c<V>(1.0f)) * du);
-  return select(c<V>(10.0f) < abs(x), left, left + right);
+  return left + (c<V>(0.5f) * x) * (fma(negate(t), t, c<V>(1.0f)) * du);
 }
 
 template <class V>

@@ -276,25 +276,39 @@ class PackNode final : public Node {
   int64_t panel_floats = 0;
 
   void run(Context& c, uint32_t, uint32_t) override {
-    float* scratch = matmul_scratch(c, kTransposeScratch * 4 + 64);
-    outer(0, address(src, c), address(dst, c), scratch);
+    const int threads = c.may_fork && nanoseconds > kForkNanoseconds ? c.launch->pool.threads() : 1;
+    const uint32_t lines = (k + kLines - 1) / kLines;
+    const uint32_t pieces = std::min(lines, static_cast<uint32_t>(threads));
+    float* scratch = matmul_scratch(c, kTransposeScratch * pieces * 4 + 64);
+    const uint8_t* from = address(src, c);
+    uint8_t* to = address(dst, c);
+    if (pieces == 1) return outer(0, from, to, 0, k, scratch);
+    c.launch->pool.parallel_for(pieces, [&](int64_t i, int) {
+      const uint32_t first = static_cast<uint32_t>(lines * i / pieces) * kLines, last = static_cast<uint32_t>(lines * (i + 1) / pieces) * kLines;
+      outer(0, from, to, first, std::min(k, last), scratch + i * kTransposeScratch);
+    });
   }
 
  private:
-  [[gnu::noinline]] void outer(int dim, const uint8_t* s, uint8_t* d, float* scratch) const {
+  static constexpr uint32_t kLines = isa::kMatrixUnitBlock;  // k's that are packed together
+
+  // Lines [first, last) of k; whoever packs the last line also fills up with zeros.
+  [[gnu::noinline]] void outer(int dim, const uint8_t* s, uint8_t* d, uint32_t first, uint32_t last, float* scratch) const {
     if (dim < outer_rank) {
-      for (uint32_t i = 0; i < outer_counts[dim]; ++i, s += outer_source[dim], d += outer_target[dim]) outer(dim + 1, s, d, scratch);
+      for (uint32_t i = 0; i < outer_counts[dim]; ++i, s += outer_source[dim], d += outer_target[dim]) outer(dim + 1, s, d, first, last, scratch);
       return;
     }
+    s += first * k_stride;
+    const uint32_t count = last - first, padded = last == k ? static_cast<uint32_t>(round_up(static_cast<int>(count), kLines)) : count;
     if (unit) {
-      const uint32_t whole = static_cast<uint32_t>(round_up(static_cast<int>(k), isa::kMatrixUnitBlock));
-      return pack_unit_rows(reinterpret_cast<uint16_t*>(d), panel_floats, s, k_stride, n_stride, src.dtype, k, n, whole);
+      auto* out = reinterpret_cast<uint16_t*>(d) + size_t{first} * kUnitWidth;
+      return pack_unit_rows(out, panel_floats, s, k_stride, n_stride, src.dtype, count, n, padded);
     }
-    float* out = reinterpret_cast<float*>(d);
-    pack_rows(out, panel_floats, s, k_stride, n_stride, src.dtype, k, n, scratch);
-    const uint32_t width = static_cast<uint32_t>(kernels().panel_width), depth = static_cast<uint32_t>(round_up(static_cast<int>(k), 32));
-    for (uint32_t p = 0; zero_tail && depth > k && p < (n + width - 1) / width; ++p)
-      std::fill(out + p * panel_floats + k * width, out + p * panel_floats + depth * width, 0.0f);
+    const uint32_t width = static_cast<uint32_t>(kernels().panel_width);
+    float* out = reinterpret_cast<float*>(d) + size_t{first} * width;
+    pack_rows(out, panel_floats, s, k_stride, n_stride, src.dtype, count, n, scratch);
+    for (uint32_t p = 0; zero_tail && padded > count && p < (n + width - 1) / width; ++p)
+      std::fill(out + p * panel_floats + count * width, out + p * panel_floats + padded * width, 0.0f);
   }
 };
 

@@ -193,6 +193,8 @@ bool GraphGenerator::add_unary() {
       {.op = Op::erf, .slope = 1.2, .value = 1},
       {.op = Op::gelu, .slope = 1.2},
       {.op = Op::gelu_tanh, .slope = 1.2},
+      {.op = Op::gelu_dx, .slope = 1.2},
+      {.op = Op::gelu_tanh_dx, .slope = 1.2},
       {.op = Op::silu, .slope = 1.2},
       {.op = Op::softplus_unit},
   };
