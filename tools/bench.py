@@ -35,8 +35,15 @@ class Row:
     kept: bool | None = None
 
 
+# Threads of the contender before keep spinning for a while (OpenMP's for about 10 ms): nobody is timed against them.
+SETTLE_SECONDS = 0.03
+
+
 def timed(fn: Callable[[], object], repeat: int) -> float:
     """Seconds per call."""
+    time.sleep(SETTLE_SECONDS)
+    fn()
+    torch.neuron.synchronize()
     start = time.perf_counter()
     for _ in range(repeat):
         fn()
@@ -119,6 +126,7 @@ def train_step(rounds: int) -> list[Row]:
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
+            time.sleep(SETTLE_SECONDS)
             seconds[name].append(next(run).seconds)
     rows = []
     for name, bar in [("eager", 0.7), ("compiled", 1.0)]:
@@ -180,6 +188,7 @@ def write(rows: list[Row], path: Path, rounds: int) -> None:
         "",
         "Written by `./dev bench`; nobody edits a number by hand. Ratios are medians of interleaved rounds in one process:",
         "`x torch CPU` above 1 means `neuron` (the software NeuronCore on this host) was faster. Wall time, not modelled time.",
+        "Between turns the machine rests for 30 ms, so that no contender runs beside the other's spinning threads.",
         "",
         f"{datetime.date.today().isoformat()}, {machine()}, {rounds} rounds.",
         "",

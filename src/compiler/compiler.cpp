@@ -31,8 +31,7 @@ class TensorTable {
     for (const Region& r : plan_.regions) {
       for (const Term& t : r.expression.terms)
         if (t.kind == TermKind::load) use(t.source);
-      for (const Operand& o : r.operands)
-        if (o.base.present()) use(o.base);
+      visit_operand_sources(r, [&](ir::Value v) { use(v); });
     }
     outputs();
     for (const auto& [value, output] : plan_.value_in_output) context_.set_buffer(value, output_buffer(output));

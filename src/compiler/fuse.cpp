@@ -13,6 +13,8 @@ namespace {
 constexpr int32_t kMaxInlineWeight = 24;  // operations repeated by inlining a single-use node
 constexpr int32_t kMaxInlineDepth = 32;
 constexpr int32_t kCheapWeight = 6;  // operations that may be repeated in several regions
+constexpr int32_t kMaxPrologueWeight = 6;
+constexpr int64_t kMaxPrologueColumns = 1024;  // two blocks of the moving operand
 constexpr size_t kMaxTerms = 300;    // of one region
 constexpr size_t kMaxStores = 40;
 constexpr size_t kMaxSiblingTerms = 48;  // of a region that takes in nodes it shares no value with
@@ -331,12 +333,63 @@ Result<Operand> Fuser::operand(ir::Value value, bool allow_convert) {
   }
 }
 
+// Whether the product should compute this operand as it reads it: short element-wise work on buffers that no earlier region
+// could do in passing (dequantised or scaled weights, a masked gradient). Not where the operand would be computed more than
+// twice, which is the left one's fate with many columns.
+bool Fuser::wants_prologue(ir::Value value, int64_t columns) const {
+  while (is_view_op(graph_.node(value).op)) {
+    if (copies_.count(key(value))) return false;
+    value = graph_.node(value).operands[0];
+  }
+  const ir::Node& node = graph_.node(value);
+  const NodeState& s = state_[static_cast<size_t>(value.node)];
+  if (!is_map_op(node.op) || node.op == ir::Op::convert || s.region >= 0 || copies_.count(key(value))) return false;
+  if (s.dep >= 0 && plan_.regions[static_cast<size_t>(s.dep)].kind != RegionKind::node) return false;
+  const DType dtype = node.types[0].dtype;
+  return is_floating(dtype) && size_of(dtype) <= 4 && s.weight <= kMaxPrologueWeight && s.loads >= 1 && columns <= kMaxPrologueColumns &&
+         pass_enabled(options_, "fuse") && pass_enabled(options_, "prologue");
+}
+
+std::optional<Operand> Fuser::prologue(ir::Value value) {
+  Operand out;
+  out.shape = graph_.type(value).shape;
+  out.stored = out.dtype = graph_.type(value).dtype;
+  const int32_t region = new_region(out.shape, value.node);
+  const std::vector<int64_t> extents = plan_.regions[static_cast<size_t>(region)].expression.extents;
+  const Resolved r = resolve(region, value, plan_.regions[static_cast<size_t>(region)].expression.full_view());
+  Expression e = std::move(plan_.regions[static_cast<size_t>(region)].expression);
+  drop_last_region();
+  if (r.outcome != Outcome::ok || e.extents != extents) return std::nullopt;
+  const Term* widest = nullptr;
+  for (const Term& t : e.terms) {
+    if (t.kind != TermKind::load && t.kind != TermKind::op && t.kind != TermKind::immediate) return std::nullopt;
+    const auto moves = [](int64_t stride) { return stride != 0; };
+    if (t.kind == TermKind::load && std::all_of(t.view.strides.begin(), t.view.strides.end(), moves)) widest = &t;
+  }
+  if (widest == nullptr) return std::nullopt;
+  size_t next = 0;
+  for (int64_t size : out.shape) out.view.strides.push_back(size == 1 ? 0 : widest->view.strides[next++]);
+  out.root = r.term;
+  out.prologue = std::move(e);
+  return out;
+}
+
 Status Fuser::place_dot(int32_t id) {
   const ir::Node& node = graph_.nodes[static_cast<size_t>(id)];
   std::vector<Operand> operands;
-  for (ir::Value v : node.operands) {
-    NEURON_ASSIGN(Operand o, operand(v, true));
-    operands.push_back(std::move(o));
+  for (size_t i = 0; i < 2; ++i) {
+    const ir::Value v = node.operands[i];
+    const ir::Type& right = graph_.type(node.operands[1]);
+    int64_t columns = right.elements();  // of the right operand, without batch and contraction
+    const auto& attrs = std::get<ir::DotAttrs>(node.attrs);
+    for (const auto* dims : {&attrs.rhs_batch, &attrs.rhs_contract})
+      for (int64_t d : *dims) columns /= std::max<int64_t>(1, right.shape[static_cast<size_t>(d)]);
+    std::optional<Operand> computed;
+    if (wants_prologue(v, i == 0 ? columns : 0)) computed = prologue(v);
+    if (!computed) {
+      NEURON_ASSIGN(computed, operand(v, true));
+    }
+    operands.push_back(std::move(*computed));
   }
   const int32_t region = new_region(node.types[0].shape, id);
   Region& r = plan_.regions.back();
@@ -442,8 +495,7 @@ void Fuser::finish_regions() {
     Region& r = plan_.regions[i];
     std::erase_if(r.stores, [&](const Store& s) { return s.output < 0 && read.count(key(s.value)) == 0; });
     if (r.stores.empty()) continue;
-    for (const Operand& o : r.operands)
-      if (o.base.present()) read.insert(key(o.base));
+    visit_operand_sources(r, [&](ir::Value v) { read.insert(key(v)); });
     if (r.kind == RegionKind::node) continue;
     std::vector<int32_t> roots;
     for (const Store& s : r.stores) roots.push_back(s.term);

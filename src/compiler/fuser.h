@@ -70,6 +70,8 @@ class Fuser {
   Status copy_to(ir::Value value, const std::vector<int64_t>& start, const std::vector<int64_t>& shape, Store store);
   void need_store(ir::Value value);
   Result<Operand> operand(ir::Value value, bool allow_convert);
+  bool wants_prologue(ir::Value value, int64_t columns) const;
+  std::optional<Operand> prologue(ir::Value value);  // nothing if no single expression reaches it
 
   Status place_under_views(ir::Value value);
   ir::Value look_through_views(ir::Value value, View* destination) const;

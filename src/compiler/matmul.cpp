@@ -11,25 +11,33 @@ namespace {
 // SBUF per partition for the moving operand: less than half, so that epilogue tiles and double buffers find room.
 constexpr int64_t kMovingBudgetBytes = 96 * 1024;
 
-// Views of the expression that move along its space, in a fixed order: terms with a view, then stores.
+// Views of an expression that move along its space.
 template <class Visit>
-void visit_views(Expression& expression, std::vector<Store>& stores, const Visit& visit) {
+void visit_views(Expression& expression, const Visit& visit) {
   for (Term& term : expression.terms) {
     if (!term.view.strides.empty()) visit(term.view);
   }
-  for (Store& store : stores) visit(store.view);
+}
+
+// The accesses behind kOut, in a fixed order: the epilogue's views and stores, the prologues of the left and right operand.
+template <class Visit>
+void visit_further_accesses(Expression& epilogue, std::vector<Store>& stores, std::vector<Operand>& operands, const Visit& visit) {
+  visit_views(epilogue, [&](View& view) { visit(view, MatmulSpace::Side::out); });
+  for (Store& store : stores) visit(store.view, MatmulSpace::Side::out);
+  visit_views(operands[0].prologue, [&](View& view) { visit(view, MatmulSpace::Side::lhs); });
+  visit_views(operands[1].prologue, [&](View& view) { visit(view, MatmulSpace::Side::rhs); });
 }
 
 // The space of the product: the expression's dimensions (dot_general's result without size-1 dimensions, possibly split)
 // and the contracted ones.
 class SpaceBuilder {
  public:
-  SpaceBuilder(const ir::DotAttrs& attrs, const Region& region, Expression& expression, std::vector<Store>& stores)
-      : attrs_(attrs), lhs_(region.operands[0]), rhs_(region.operands[1]), expression_(expression), stores_(stores) {}
+  SpaceBuilder(const ir::DotAttrs& attrs, std::vector<Operand>& operands, Expression& expression, std::vector<Store>& stores)
+      : attrs_(attrs), lhs_(operands[0]), rhs_(operands[1]), operands_(operands), expression_(expression), stores_(stores) {}
 
   Result<MatmulSpace> build() {
     space_.sides = {MatmulSpace::Side::lhs, MatmulSpace::Side::rhs, MatmulSpace::Side::out};
-    visit_views(expression_, stores_, [&](View&) { space_.sides.push_back(MatmulSpace::Side::out); });
+    visit_further_accesses(expression_, stores_, operands_, [&](View&, MatmulSpace::Side side) { space_.sides.push_back(side); });
     for (size_t i = 0; i < attrs_.lhs_batch.size(); ++i) {
       NEURON_RETURN_IF_ERROR(result_dim(DimRole::batch, attrs_.lhs_batch[i], attrs_.rhs_batch[i]));
     }
@@ -38,10 +46,7 @@ class SpaceBuilder {
     for (int64_t d : free_dims(rhs_, attrs_.rhs_batch, attrs_.rhs_contract))
       NEURON_RETURN_IF_ERROR(result_dim(DimRole::n, -1, d));
     for (size_t i = 0; i < attrs_.lhs_contract.size(); ++i) {
-      MatmulDim dim = new_dim(DimRole::k, lhs_.shape[attrs_.lhs_contract[i]]);
-      dim.strides[kLhs] = lhs_.view.strides[attrs_.lhs_contract[i]];
-      dim.strides[kRhs] = rhs_.view.strides[attrs_.rhs_contract[i]];
-      space_.dims.push_back(std::move(dim));
+      space_.dims.push_back(new_dim(DimRole::k, lhs_.shape[attrs_.lhs_contract[i]], attrs_.lhs_contract[i], attrs_.rhs_contract[i], 1));
     }
     if (next_ != expression_.rank()) return internal_error("dot_general: the region's space is not the result's");
     return std::move(space_);
@@ -58,11 +63,28 @@ class SpaceBuilder {
     return dims;
   }
 
-  MatmulDim new_dim(DimRole role, int64_t size) const {
+  // Elements that a view of the operand's prologue moves per step of the operand's dimension `dim`.
+  static int64_t prologue_stride(const Operand& operand, const View& view, int64_t dim) {
+    if (dim < 0 || operand.shape[static_cast<size_t>(dim)] == 1) return 0;
+    const auto wider = [](int64_t size) { return size != 1; };
+    return view.strides[static_cast<size_t>(std::count_if(operand.shape.begin(), operand.shape.begin() + dim, wider))];
+  }
+
+  // An index along dimensions lhs_dim and rhs_dim of the operands (-1: not there), `step` elements of them at a time. The
+  // result's accesses do not move along it yet.
+  MatmulDim new_dim(DimRole role, int64_t size, int64_t lhs_dim, int64_t rhs_dim, int64_t step) {
     MatmulDim dim;
     dim.role = role;
     dim.size = size;
     dim.strides.assign(space_.sides.size(), 0);
+    if (lhs_dim >= 0) dim.strides[kLhs] = lhs_.view.strides[lhs_dim] * step;
+    if (rhs_dim >= 0) dim.strides[kRhs] = rhs_.view.strides[rhs_dim] * step;
+    size_t access = kOut + 1;
+    visit_further_accesses(expression_, stores_, operands_, [&](View& view, MatmulSpace::Side side) {
+      if (side == MatmulSpace::Side::lhs) dim.strides[access] = prologue_stride(lhs_, view, lhs_dim) * step;
+      if (side == MatmulSpace::Side::rhs) dim.strides[access] = prologue_stride(rhs_, view, rhs_dim) * step;
+      ++access;
+    });
     return dim;
   }
 
@@ -73,13 +95,15 @@ class SpaceBuilder {
       if (next_ == expression_.rank() || expression_.extents[next_] == 0 || left % expression_.extents[next_] != 0) {
         return internal_error("dot_general: the region's space is not the result's");
       }
-      MatmulDim dim = new_dim(role, expression_.extents[next_]);
-      left /= dim.size;  // elements of the result's dimension per step of this part
-      if (lhs_dim >= 0) dim.strides[kLhs] = lhs_.view.strides[lhs_dim] * left;
-      if (rhs_dim >= 0) dim.strides[kRhs] = rhs_.view.strides[rhs_dim] * left;
+      const int64_t size = expression_.extents[next_];
+      left /= size;  // elements of the result's dimension per step of this part
+      MatmulDim dim = new_dim(role, size, lhs_dim, rhs_dim, left);
       if (!stores_.empty()) dim.strides[kOut] = stores_[0].view.strides[next_];
       size_t access = kOut + 1;
-      visit_views(expression_, stores_, [&](View& view) { dim.strides[access++] = view.strides[next_]; });
+      visit_further_accesses(expression_, stores_, operands_, [&](View& view, MatmulSpace::Side side) {
+        if (side == MatmulSpace::Side::out) dim.strides[access] = view.strides[next_];
+        ++access;
+      });
       space_.dims.push_back(std::move(dim));
       ++next_;
     }
@@ -89,24 +113,30 @@ class SpaceBuilder {
   const ir::DotAttrs& attrs_;
   const Operand& lhs_;
   const Operand& rhs_;
+  std::vector<Operand>& operands_;
   Expression& expression_;
   std::vector<Store>& stores_;
   MatmulSpace space_;
   size_t next_ = 0;  // next dimension of the expression
 };
 
-// Gives the expression and the stores the collapsed space (without contracted dimensions, which come last).
-void rewrite_expression(const MatmulSpace& space, Expression& expression, std::vector<Store>& stores) {
-  expression.extents.clear();
-  for (const MatmulDim& dim : space.dims) {
-    if (dim.role != DimRole::k) expression.extents.push_back(dim.size);
-  }
-  expression.reduced.assign(expression.extents.size(), 0);
+// Gives every expression and store the collapsed space: the epilogue without contracted dimensions (which come last), the
+// prologues all of it.
+void rewrite_expressions(const MatmulSpace& space, Expression& epilogue, std::vector<Store>& stores, std::vector<Operand>& operands) {
+  const auto set_extents = [&](Expression& expression, bool contracted) {
+    expression.extents.clear();
+    for (const MatmulDim& dim : space.dims) {
+      if (contracted || dim.role != DimRole::k) expression.extents.push_back(dim.size);
+    }
+    expression.reduced.assign(expression.extents.size(), 0);
+  };
+  set_extents(epilogue, false);
+  for (Operand& operand : operands) set_extents(operand.prologue, true);
   size_t access = kOut + 1;
-  visit_views(expression, stores, [&](View& view) {
+  visit_further_accesses(epilogue, stores, operands, [&](View& view, MatmulSpace::Side side) {
     view.strides.clear();
     for (const MatmulDim& dim : space.dims) {
-      if (dim.role != DimRole::k) view.strides.push_back(dim.strides[access]);
+      if (side != MatmulSpace::Side::out || dim.role != DimRole::k) view.strides.push_back(dim.strides[access]);
     }
     ++access;
   });
@@ -135,14 +165,51 @@ Types choose_types(DType lhs, DType rhs, DType result) {
   return t;
 }
 
-MatmulOperand make_operand(const EmitContext& context, const Operand& operand, int access, DType tile_dtype) {
-  const Buffer buffer = context.buffer(operand.base);
+// The tile that a block covers, over the space's dimensions (without the contracted ones: the epilogue's).
+Frame frame_of(const MatmulSpace& space, const MatmulBlock& block, bool contracted) {
+  Frame frame;
+  frame.partitions = block.partitions;
+  if (block.free_dim >= 0) frame.slots = {block.free};
+  for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) {
+    if (space.dims[d].role == DimRole::k && !contracted) continue;
+    DimTile tile;
+    tile.start = block.position[d];
+    tile.partition_step = d == block.partition_dim ? 1 : 0;
+    tile.slot = d == block.free_dim ? 0 : kNoSlot;
+    frame.dims.push_back(tile);
+  }
+  return frame;
+}
+
+// Computes one block of an operand into `dst`.
+Status run_prologue(EmitContext& context, const MatmulSpace& space, const Operand& operand, int32_t node, const MatmulBlock& block,
+                    const isa::Access& dst) {
+  ProgramBuilder& builder = context.builder;
+  TileEmitter tile(context, operand.prologue, frame_of(space, block, true));
+  NEURON_ASSIGN(const OnChip value, tile.materialize(operand.root));
+  const isa::Access from = tile.access(value, tile.slots_of(operand.root), block.partitions);
+  const isa::Access* operands[] = {&dst, &from};
+  const DType compute = isa::compute_type_for(value.dtype);
+  builder.set_label(context.label_of(node));
+  builder.tensor_copy(builder.choose_engine(isa::Opcode::tensor_copy, compute, operands), compute, dst, from);
+  return {};
+}
+
+MatmulOperand make_operand(EmitContext& context, const MatmulSpace& space, const Operand& operand, int32_t node, int access,
+                           DType tile_dtype) {
   MatmulOperand result;
-  result.tensor = buffer.tensor;
   result.dtype = operand.stored;
-  result.offset_bytes = buffer.byte_offset + operand.view.offset * static_cast<int64_t>(size_of(operand.stored));
   result.access = access;
   result.tile_dtype = tile_dtype;
+  if (operand.has_prologue()) {
+    result.produce = [&context, &space, &operand, node](ProgramBuilder&, const MatmulBlock& block, const isa::Access& dst) {
+      return run_prologue(context, space, operand, node, block, dst);
+    };
+    return result;
+  }
+  const Buffer buffer = context.buffer(operand.base);
+  result.tensor = buffer.tensor;
+  result.offset_bytes = buffer.byte_offset + operand.view.offset * static_cast<int64_t>(size_of(operand.stored));
   return result;
 }
 
@@ -158,18 +225,7 @@ class Epilogue {
 
   Status operator()(ProgramBuilder& builder, const MatmulBlock& block, const isa::Access& accumulator) const {
     if (external_ < 0) return internal_error("dot_general: the region does not use its result");
-    Frame frame;
-    frame.partitions = block.partitions;
-    if (block.free_dim >= 0) frame.slots = {block.free};
-    for (int d = 0; d < static_cast<int>(space_.dims.size()); ++d) {
-      if (space_.dims[d].role == DimRole::k) continue;
-      DimTile tile;
-      tile.start = block.position[d];
-      tile.partition_step = d == block.partition_dim ? 1 : 0;
-      tile.slot = d == block.free_dim ? 0 : kNoSlot;
-      frame.dims.push_back(tile);
-    }
-    TileEmitter tile(context_, expression_, frame);
+    TileEmitter tile(context_, expression_, frame_of(space_, block, false));
     tile.provide(external_, result_value(builder, block, accumulator));
     for (const Store& store : stores_) NEURON_RETURN_IF_ERROR(tile.store(store));
     return {};
@@ -211,17 +267,18 @@ Status emit_matmul_region(EmitContext& context, const Region& region) {
   const auto& attrs = std::get<ir::DotAttrs>(node.attrs);
   Expression expression = region.expression;
   std::vector<Store> stores = region.stores;
-  NEURON_ASSIGN(MatmulSpace space, SpaceBuilder(attrs, region, expression, stores).build());
+  std::vector<Operand> operands = region.operands;
+  NEURON_ASSIGN(MatmulSpace space, SpaceBuilder(attrs, operands, expression, stores).build());
   collapse(space);
-  rewrite_expression(space, expression, stores);
+  rewrite_expressions(space, expression, stores, operands);
 
-  const Types types = choose_types(region.operands[0].dtype, region.operands[1].dtype, attrs.result_dtype);
+  const Types types = choose_types(operands[0].dtype, operands[1].dtype, attrs.result_dtype);
   MatmulProblem problem;
   problem.compute = types.compute;
   problem.accumulator = types.accumulator;
-  problem.lhs = make_operand(context, region.operands[0], kLhs, types.lhs);
-  problem.rhs = make_operand(context, region.operands[1], kRhs, types.rhs);
   problem.space = space;
+  problem.lhs = make_operand(context, problem.space, operands[0], region.node, kLhs, types.lhs);
+  problem.rhs = make_operand(context, problem.space, operands[1], region.node, kRhs, types.rhs);
   problem.sbuf_budget_bytes = std::max<int64_t>(kMovingBudgetBytes / context.sbuf_divisor, 4096);
   problem.finish = Epilogue(context, problem.space, expression, stores);
   context.builder.set_label(context.label_of(region.node));

@@ -61,8 +61,7 @@ class OutputPlacer {
       live_.push_back(live_terms(region));
       for (size_t t = 0; t < region.expression.terms.size(); ++t)
         if (live_[r][t] && region.expression.terms[t].kind == TermKind::load) note(region.expression.terms[t].source, r);
-      for (const Operand& o : region.operands)
-        if (o.base.present()) note(o.base, r);
+      visit_operand_sources(region, [&](ir::Value v) { note(v, r); });
     }
   }
 
@@ -86,8 +85,9 @@ class OutputPlacer {
     if (it->second.last > static_cast<int32_t>(r)) return false;
     Region& region = plan_.regions[r];
     if (region.kind == RegionKind::node) return may_update_in_place(region, store, parameter);
-    for (const Operand& o : region.operands)
-      if (is_parameter(o.base, parameter)) return false;
+    bool operand = false;
+    visit_operand_sources(region, [&](ir::Value v) { operand = operand || is_parameter(v, parameter); });
+    if (operand) return false;
     if (region.kind == RegionKind::matmul && region.stores.size() > 1)
       return false;  // stores are not ordered after all loads
     for (size_t t = 0; t < region.expression.terms.size(); ++t) {

@@ -26,6 +26,8 @@ std::string to_string(const ir::Graph& graph, const Region& region) {
   for (const Store& st : region.stores)
     s += st.output >= 0 ? " output" + std::to_string(st.output) : " %" + std::to_string(st.value.node);
   if (region.in_place) s += " in place";
+  for (size_t o = 0; o < region.operands.size(); ++o)
+    if (region.operands[o].has_prologue()) s += " prologue " + std::to_string(o);
   return s;
 }
 

@@ -22,12 +22,18 @@ enum class RegionKind : uint8_t {
 // A region's read of a materialised value from code of its own. `view` counts memory elements of the buffer of `base` per
 // index of the operand's own dimensions (rank of `shape`); the operand may be a chain of views of `base`, and at most one
 // conversion: its elements are read as `stored` and used as `dtype`.
+//
+// An operand with a prologue is in no buffer (`base` is absent): it is term `root` of an expression over its dimensions
+// without those of size 1, computed tile by tile where it is read. `view` then says how the widest load moves.
 struct Operand {
   ir::Value base;
   View view;
   std::vector<int64_t> shape;
   DType stored = DType::f32;
   DType dtype = DType::f32;
+  Expression prologue;
+  int32_t root = -1;
+  bool has_prologue() const { return root >= 0; }
 };
 
 // Writes a term of the expression, or (kind node) result `result` of the node, to memory. `value` names the scratch buffer
@@ -53,6 +59,16 @@ struct Region {
   // kind node, in-place: result 0 is written over the buffer of operand 0 (which is the same memory).
   bool in_place = false;
 };
+
+// Calls visit(value) for every buffer that the region's operands are read from.
+template <class Visit>
+void visit_operand_sources(const Region& region, const Visit& visit) {
+  for (const Operand& o : region.operands) {
+    if (o.base.present()) visit(o.base);
+    for (const Term& t : o.prologue.terms)
+      if (t.kind == TermKind::load) visit(t.source);
+  }
+}
 
 // One line: "loop space [128,768|r] exponential add reduce -> output0".
 std::string to_string(const ir::Graph& graph, const Region& region);

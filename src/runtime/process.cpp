@@ -292,11 +292,6 @@ double core_clock_ns(int device) {
   return p && check_device(*p, device).ok() ? p->cores[device]->clock_ns() : 0;
 }
 
-void set_interrupt_check(int (*check)(void*), void* argument) {
-  auto p = require_process();
-  if (p.ok() && (*p)->library->nrtx_set_interrupt_check) (*p)->library->nrtx_set_interrupt_check(check, argument);
-}
-
 Status set_executor(const std::string& name) {
   NEURON_ASSIGN(Process* const p, require_process());
   if (!p->library->nrtx_set_executor) return unavailable("executors can be chosen on the software NeuronCore only");

@@ -110,9 +110,6 @@ bool query_event(const Event& event);
 Status synchronize_event(const Event& event);
 Result<double> elapsed_ms(const Event& start, const Event& end);  // modelled clock
 
-// Called between bounded pieces of an executing launch on the calling thread; non-zero stops the launch (Ctrl-C).
-void set_interrupt_check(int (*check)(void*), void* argument);
-
 // Executors of the emulator ("plan", "interpreter", "shuffled:SEED"); unavailable on hardware.
 Status set_executor(const std::string& name);
 Status set_threads(int count);

@@ -255,6 +255,49 @@ TEST(Matmul, CastsAreFusedIntoTheOperands) {
   }
 }
 
+TEST(Matmul, PrologueRunsOnTheOperandsOnChip) {
+  std::mt19937_64 rng(19);
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const bool dense : {true, false}) {
+      for (const auto& [m, k, n] : {std::array<int64_t, 3>{70, 150, 130}, {1, 300, 257}, {300, 64, 1}, {257, 129, 600}, {5, 1, 40}}) {
+        ir::Graph graph;
+        Builder b(graph);
+        // Scaled by rows and by columns, masked, and (int8) dequantised.
+        const Value x = parameter(b, 0, {dtype, {m, k}}, rng, dense), keep = parameter(b, 1, {DType::boolean, {m, k}}, rng, dense);
+        const Value w = parameter(b, 2, {DType::i8, {n, k}}, rng, dense), scale = parameter(b, 3, {dtype, {n}}, rng, dense);
+        const Value zero = b.splat({dtype, {m, k}}, 0);
+        const Value masked = b.select(keep, x, zero);
+        const Value weights = b.binary(Op::multiply, b.convert(w, dtype), b.broadcast_in_dim(scale, {n, k}, {0}));
+        b.output(b.dot_general(masked, b.transpose(weights, {1, 0}), plain(dtype)), ir::contiguous_strides({m, n}));
+        check(graph, rng, 2.0);
+        Options rounding;
+        rounding.emulate_precision_casts = true;
+        check(graph, rng, 2.0, rounding);
+      }
+    }
+  }
+}
+
+TEST(Matmul, PrologueOfABatchedProduct) {
+  std::mt19937_64 rng(20);
+  for (const bool shared : {false, true}) {  // one weight matrix for all of the batch: its index becomes a row index
+    ir::Graph graph;
+    Builder b(graph);
+    const Value x = parameter(b, 0, {DType::f32, {3, 40, 50}}, rng), bias = parameter(b, 1, {DType::f32, {50}}, rng);
+    const Value w = parameter(b, 2, {DType::f32, {shared ? 1 : 3, 50, 30}}, rng), gain = parameter(b, 3, {DType::f32, {30}}, rng);
+    const Value shifted = b.binary(Op::add, x, b.broadcast_in_dim(bias, {3, 40, 50}, {2}));
+    const Value scaled = b.binary(Op::multiply, w, b.broadcast_in_dim(gain, {shared ? 1 : 3, 50, 30}, {2}));
+    const Value all = shared ? b.broadcast_in_dim(b.reshape(scaled, {50, 30}), {3, 50, 30}, {1, 2}) : scaled;
+    ir::DotAttrs attrs;
+    attrs.lhs_batch = attrs.rhs_batch = {0};
+    attrs.lhs_contract = {2};
+    attrs.rhs_contract = {1};
+    attrs.result_dtype = DType::f32;
+    b.output(b.dot_general(shifted, all, attrs), ir::contiguous_strides({3, 40, 30}));
+    check(graph, rng, 2.0);
+  }
+}
+
 TEST(Matmul, LinearOnBatchedInputIsOneProduct) {
   std::mt19937_64 rng(10);
   ir::Graph graph;

@@ -101,6 +101,36 @@ TEST(Fuse, EpilogueJoinsTheProduct) {
   EXPECT_EQ(m.regions(), 1u);
 }
 
+TEST(Fuse, PrologueJoinsTheProduct) {
+  // Dequantised weights: the scaled copy is never in memory.
+  Maker m;
+  Value x = m.in(f32({64, 32})), w = m.in({DType::i8, {48, 32}}), scale = m.in(f32({48}));
+  ir::DotAttrs d;
+  d.lhs_contract = {1};
+  d.rhs_contract = {0};
+  Value weights = m.b.binary(Op::multiply, m.b.convert(w, DType::f32), m.b.broadcast_in_dim(scale, {48, 32}, {0}));
+  m.out(m.b.dot_general(x, m.b.transpose(weights, {1, 0}), d));
+  Options off;
+  off.disabled_passes = {"prologue"};
+  EXPECT_EQ(m.regions(), 1u);
+  EXPECT_EQ(m.regions(off), 2u);
+}
+
+TEST(Fuse, AProducerWithARegionOfItsOwnIsNoPrologue) {
+  // relu joins the first product as its epilogue: computed once, stored once.
+  Maker m;
+  Value x = m.in(f32({64, 32})), w = m.in(f32({32, 48})), v = m.in(f32({48, 16}));
+  ir::DotAttrs d;
+  d.lhs_contract = {1};
+  d.rhs_contract = {0};
+  Value h = m.b.dot_general(x, w, d);
+  m.out(m.b.dot_general(m.b.unary(Op::tanh, h), v, d));
+  EXPECT_EQ(m.regions(), 2u);
+  Options off;
+  off.disabled_passes = {"prologue"};
+  EXPECT_EQ(m.regions(off), 2u);
+}
+
 TEST(Fuse, CanBeSwitchedOff) {
   Maker m;
   Value e = m.b.unary(Op::exponential, m.in(f32({100})));
