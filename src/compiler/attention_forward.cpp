@@ -31,19 +31,18 @@ class Forward : AttentionTiles {
     TileId k = 0, v = 0;
     int64_t pitch = 0;  // keys that the tiles hold
   };
-  // Softmax statistics of a query tile: negated (scaled) maximum, sum of exponentials, weighted values.
+  // Softmax statistics of a query tile: negated (scaled) maximum, sum of exponentials, weighted values. Of one key block,
+  // or, where several pass ("running"), of all so far.
   struct Statistics {
-    Access negative_max, sum, values;
-  };
-  // Where several key blocks pass: what has been gathered so far.
-  struct Running {
     Access negative_max, sum, values;
   };
 
   KeysAndValues load_keys(const Index& first, int64_t keys, uint32_t buffers);
   void query_tile(const Index& q0, int64_t rows, int64_t visible_keys);
-  Statistics score_block(TileId q, const ScoreBlock& block, const Index& first_tile, const std::optional<Running>& running);
-  Running start_running(int64_t rows);
+  // The statistics of the block; with `running`, that has taken them in already.
+  Statistics score_block(TileId q, const ScoreBlock& block, const Index& first_tile,
+                         const std::optional<Statistics>& running);
+  Statistics start_running(int64_t rows);
   void finish_tile(const Index& q0, int64_t rows, const Statistics& statistics);
   double clamp() const { return scale_in_exp(a_.mask) ? -1e30 : -std::numeric_limits<float>::max(); }
   double exp_scale() const { return scale_in_exp(a_.mask) ? attrs_.scale : 1.0; }
@@ -102,17 +101,17 @@ void Forward::query_tile(const Index& q0, int64_t rows, int64_t visible_keys) {
     return;
   }
   set_buffers(false, false);
-  const Running running = start_running(rows);
+  const Statistics running = start_running(rows);
   b_.loop(full, LoopKind::sequential, [&](int level) {
     const ScoreBlock block{q0, Index::of_loop(level, kScoreColumns), rows, kScoreColumns};
     score_block(q, block, Index::of_loop(level, block_tiles), running);
   });
   score_block(q, last, full * block_tiles, running);
-  finish_tile(q0, rows, {running.negative_max, running.sum, running.values});
+  finish_tile(q0, rows, running);
 }
 
-Forward::Running Forward::start_running(int64_t rows) {
-  Running running{
+Forward::Statistics Forward::start_running(int64_t rows) {
+  const Statistics running{
       scalar_access(row_scalar("running_max", 1), rows), scalar_access(row_scalar("running_sum", 1), rows),
       b_.dense(b_.tile("running_values", Space::sbuf, rows, shape_.value_dim * 4), DType::f32, rows, shape_.value_dim)};
   b_.memset(Engine::vector, DType::f32, running.negative_max, ProgramBuilder::immediate(-clamp() * exp_scale()));
@@ -122,7 +121,7 @@ Forward::Running Forward::start_running(int64_t rows) {
 }
 
 Forward::Statistics Forward::score_block(TileId q, const ScoreBlock& block, const Index& first_tile,
-                                         const std::optional<Running>& running) {
+                                         const std::optional<Statistics>& running) {
   const KeysAndValues kv =
       resident_ ? *resident_ : load_keys(block.k0, block.columns, share_tiles_ && first_tile.base != 0 ? 1 : 2);
   const int64_t rows = block.rows;

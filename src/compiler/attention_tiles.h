@@ -21,7 +21,7 @@ class AttentionTiles {
  protected:
   using TileId = uint32_t;
   // Queries q0 .. q0 + rows - 1 against keys k0 .. k0 + columns - 1 of the current batch and head. Where the diagonal
-  // passes, k_diagonal is the first column that it cuts off partly (its place in the block), else -1.
+  // passes, `diagonal` is the first column that it cuts off partly (its place in the block), else -1.
   struct ScoreBlock {
     Index q0, k0;
     int64_t rows = 0, columns = 0;

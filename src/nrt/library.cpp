@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "abi/status_names.h"
 #include "base/environment.h"
 
 namespace neuron::nrt {
@@ -104,33 +105,7 @@ Result<std::unique_ptr<Library>> open_selected() {
 }
 
 std::string status_name(NRT_STATUS status) {
-  const char* name = nullptr;
-  switch (status) {
-#define NEURON_NRT_NAME(code) \
-  case code: name = #code; break;
-    NEURON_NRT_NAME(NRT_SUCCESS)
-    NEURON_NRT_NAME(NRT_FAILURE)
-    NEURON_NRT_NAME(NRT_INVALID)
-    NEURON_NRT_NAME(NRT_INVALID_HANDLE)
-    NEURON_NRT_NAME(NRT_RESOURCE)
-    NEURON_NRT_NAME(NRT_TIMEOUT)
-    NEURON_NRT_NAME(NRT_HW_ERROR)
-    NEURON_NRT_NAME(NRT_QUEUE_FULL)
-    NEURON_NRT_NAME(NRT_LOAD_NOT_ENOUGH_NC)
-    NEURON_NRT_NAME(NRT_UNSUPPORTED_NEFF_VERSION)
-    NEURON_NRT_NAME(NRT_FAIL_HOST_MEM_ALLOC)
-    NEURON_NRT_NAME(NRT_UNINITIALIZED)
-    NEURON_NRT_NAME(NRT_CLOSED)
-    NEURON_NRT_NAME(NRT_QUEUE_EMPTY)
-    NEURON_NRT_NAME(NRT_EXEC_UNIT_UNRECOVERABLE)
-    NEURON_NRT_NAME(NRT_EXEC_BAD_INPUT)
-    NEURON_NRT_NAME(NRT_EXEC_COMPLETED_WITH_NUM_ERR)
-    NEURON_NRT_NAME(NRT_EXEC_COMPLETED_WITH_ERR)
-    NEURON_NRT_NAME(NRT_EXEC_NC_BUSY)
-    NEURON_NRT_NAME(NRT_EXEC_OOB)
-    NEURON_NRT_NAME(NRT_COLL_PENDING)
-#undef NEURON_NRT_NAME
-  }
+  const char* name = nrt_status_name(status);
   const std::string number = std::to_string(static_cast<int>(status));
   return name ? std::string(name) + " (" + number + ")" : "NRT status " + number;
 }

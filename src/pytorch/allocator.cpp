@@ -52,9 +52,10 @@ class NeuronAllocator final : public c10::DeviceAllocator {
     if (!runtime::initialized()) return;
     for (int device = 0; device < runtime::device_count(); ++device) check(runtime::empty_cache(device));
   }
-  void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
-    if (data.get()) runtime::record_stream(data.get(), stream.id());
-  }
+  // Nothing to keep alive: the streams of a core share its FIFO of launches and copies, and every copy to another core
+  // passes through the host before it returns. Whoever gets a freed block is queued behind its last user, whatever their
+  // streams.
+  void recordStream(const c10::DataPtr& /*data*/, c10::Stream /*stream*/) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
     const runtime::MemoryStats in = runtime::memory_stats(device);
     c10::CachingDeviceAllocator::DeviceStats out;

@@ -161,9 +161,6 @@ void free(void* address) {
   if (space.contains(address)) p->cores[space.core_of(address)]->allocator.free(address);
 }
 
-// Streams of a core share its FIFO: a block freed now is reused behind everything already queued, whatever the stream.
-void record_stream(void*, int64_t) {}
-
 Status empty_cache(int device) {
   Process* p = process();
   if (!p) return {};

@@ -46,7 +46,6 @@ struct MemoryStats {  // bytes and counts, per core, as c10::CachingDeviceAlloca
 // The caching allocator. Streams of a core share one FIFO, so a freed block may be reused at once by any of them.
 Result<void*> allocate(size_t bytes, int device, int64_t stream);  // bytes == 0: a null pointer
 void free(void* address);                                           // never throws; safe after close
-void record_stream(void* address, int64_t stream);                  // nothing to do, see above
 Status empty_cache(int device);
 MemoryStats memory_stats(int device);
 void reset_peak_stats(int device);

@@ -171,7 +171,7 @@ T apply_integer(isa::AluOp op, T a, T b, bool* zero_division) {
   }
 }
 
-// a op b. The pair (op, T) must be is_defined().
+// a op b. isa::alu_defined_for() must hold for op and T.
 template <class T>
 T apply(isa::AluOp op, T a, T b, bool* zero_division) {
   using isa::AluOp;

@@ -1,18 +1,12 @@
 #include "emulator/interpreter/supported.h"
 
-#include "emulator/interpreter/wide_functions.h"
 #include "isa/instruction_table.h"
 
 namespace neuron::emulator {
 namespace {
 
-using isa::AluOp;
 using isa::Instruction;
 using isa::Opcode;
-
-bool is_compute_type(DType t) {
-  return t == DType::f32 || t == DType::f64 || t == DType::i64 || t == DType::u64 || t == DType::c64 || t == DType::c128;
-}
 
 // What is wrong with the operation, or nullptr.
 const char* problem(const Instruction& i) {
@@ -27,22 +21,22 @@ const char* problem(const Instruction& i) {
     default:
       break;
   }
-  if (!is_compute_type(i.compute)) return "compute type";
+  if (!isa::is_compute_type(i.compute)) return "compute type";
   const char* const operation = "operation in this compute type";
   switch (i.opcode) {
     case Opcode::tensor_tensor:
-      return is_defined(i.op0, i.compute) ? nullptr : operation;
+      return isa::alu_defined_for(i.op0, i.compute) ? nullptr : operation;
     case Opcode::tensor_scalar:
     case Opcode::scalar_tensor_tensor:
     case Opcode::tensor_tensor_scan:
-      return is_defined(i.op0, i.compute) && is_defined(i.op1, i.compute) ? nullptr : operation;
+      return isa::alu_defined_for(i.op0, i.compute) && isa::alu_defined_for(i.op1, i.compute) ? nullptr : operation;
     case Opcode::activation:
-      return is_defined(i.func, i.compute) ? nullptr : "function in this compute type";
+      return isa::act_defined_for(i.func, i.compute) ? nullptr : "function in this compute type";
     case Opcode::tensor_reduce:
     case Opcode::tensor_partition_reduce:
-      return is_defined_reduction(i.op0, i.compute) ? nullptr : "reduction in this compute type";
+      return isa::info(i.op0).reduces && isa::alu_defined_for(i.op0, i.compute) ? nullptr : "reduction in this compute type";
     case Opcode::scatter_reduce:
-      return is_defined(i.op0, i.compute) ? nullptr : operation;
+      return isa::alu_defined_for(i.op0, i.compute) ? nullptr : operation;
     case Opcode::bn_stats:
     case Opcode::bn_aggr:
       return i.compute == DType::f32 ? nullptr : "compute type";

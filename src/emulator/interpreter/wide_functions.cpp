@@ -11,7 +11,6 @@ namespace neuron::emulator {
 namespace {
 
 using isa::ActFn;
-using isa::AluOp;
 
 constexpr double kPi = std::numbers::pi;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -75,9 +74,11 @@ double gelu_tanh_dx(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kGeluBeta * (1 + 3 * kGeluKappa * x * x);
 }
 
-// The functions that are compositions of others, as the activation engine offers them.
-double composed(ActFn function, double x) {
+// The functions that only f64 has, or computes in a way of its own.
+double own_function(ActFn function, double x) {
   switch (function) {
+    case ActFn::relu:
+      return x != x || x > 0 ? x : 0;
     case ActFn::sigmoid:
       return logistic(x);
     case ActFn::silu:
@@ -185,69 +186,9 @@ c128 complex_division(c128 a, c128 b) {
   return {(a.real() * ratio + a.imag()) * scale, (a.imag() * ratio - a.real()) * scale};
 }
 
-c128 complex_sign(c128 x) {
-  const double size = std::abs(x);
-  return size == 0 ? c128(0, 0) : c128(x.real() / size, x.imag() / size);
-}
-
-c128 complex_unary(ActFn function, c128 x) {
+// The same for complex values.
+c128 own_function(ActFn function, c128 x) {
   switch (function) {
-    case ActFn::copy:
-      return x;
-    case ActFn::negative:
-      return -x;
-    case ActFn::abs:
-      return {std::abs(x), 0};
-    case ActFn::sign:
-      return complex_sign(x);
-    case ActFn::square:
-      return {x.real() * x.real() - x.imag() * x.imag(), x.real() * x.imag() + x.imag() * x.real()};
-    case ActFn::sqrt:
-      return std::sqrt(x);
-    case ActFn::rsqrt:
-      return complex_division({1, 0}, std::sqrt(x));
-    case ActFn::reciprocal:
-      return complex_division({1, 0}, x);
-    case ActFn::exp:
-      return std::exp(x);
-    case ActFn::exp2:
-      return std::exp(x * std::numbers::ln2);
-    case ActFn::expm1: {
-      const double a = std::sin(x.imag() / 2), e = std::exp(x.real());
-      return {std::expm1(x.real()) * std::cos(x.imag()) - 2 * a * a, e * std::sin(x.imag())};
-    }
-    case ActFn::log:
-      return std::log(x);
-    case ActFn::log2:
-      return std::log(x) / std::numbers::ln2;
-    case ActFn::log10:
-      return std::log10(x);
-    case ActFn::log1p:
-      return std::log(c128(1 + x.real(), x.imag()));
-    case ActFn::sin:
-      return std::sin(x);
-    case ActFn::cos:
-      return std::cos(x);
-    case ActFn::tan:
-      return std::tan(x);
-    case ActFn::asin:
-      return std::asin(x);
-    case ActFn::acos:
-      return std::acos(x);
-    case ActFn::atan:
-      return std::atan(x);
-    case ActFn::sinh:
-      return std::sinh(x);
-    case ActFn::cosh:
-      return std::cosh(x);
-    case ActFn::tanh:
-      return std::tanh(x);
-    case ActFn::asinh:
-      return std::asinh(x);
-    case ActFn::acosh:
-      return std::acosh(x);
-    case ActFn::atanh:
-      return std::atanh(x);
     case ActFn::sigmoid:
       return complex_division({1, 0}, c128(1, 0) + std::exp(-x));
     case ActFn::silu:
@@ -273,45 +214,61 @@ c128 complex_unary(ActFn function, c128 x) {
   }
 }
 
-c128 widen(c64 x) { return {x.real(), x.imag()}; }
-c64 narrow(c128 x) { return {static_cast<float>(x.real()), static_cast<float>(x.imag())}; }
+// What both types have, where <cmath> and <complex> have no common name for it.
+double sign(double x) { return x != x ? x : (x > 0) - (x < 0); }
+c128 sign(c128 x) {
+  const double size = std::abs(x);
+  return size == 0 ? c128(0, 0) : c128(x.real() / size, x.imag() / size);
+}
+double square(double x) { return x * x; }
+c128 square(c128 x) { return {x.real() * x.real() - x.imag() * x.imag(), x.real() * x.imag() + x.imag() * x.real()}; }
+double reciprocal(double x) { return 1 / x; }
+c128 reciprocal(c128 x) { return complex_division({1, 0}, x); }
+double exp2(double x) { return std::exp2(x); }
+c128 exp2(c128 x) { return std::exp(x * std::numbers::ln2); }
+double expm1(double x) { return std::expm1(x); }
+c128 expm1(c128 x) {
+  const double a = std::sin(x.imag() / 2), e = std::exp(x.real());
+  return {std::expm1(x.real()) * std::cos(x.imag()) - 2 * a * a, e * std::sin(x.imag())};
+}
+double log2(double x) { return std::log2(x); }
+c128 log2(c128 x) { return std::log(x) / std::numbers::ln2; }
+double log1p(double x) { return std::log1p(x); }
+c128 log1p(c128 x) { return std::log(c128(1 + x.real(), x.imag())); }
 
-}  // namespace
-
-double f64_function(ActFn function, double x) {
+template <class T>
+T function_of(ActFn function, T x) {
   switch (function) {
     case ActFn::copy:
       return x;
     case ActFn::negative:
       return -x;
     case ActFn::abs:
-      return std::fabs(x);
+      return std::abs(x);
     case ActFn::sign:
-      return x != x ? x : (x > 0) - (x < 0);
+      return sign(x);
     case ActFn::square:
-      return x * x;
-    case ActFn::relu:
-      return x != x || x > 0 ? x : 0;
+      return square(x);
     case ActFn::sqrt:
       return std::sqrt(x);
     case ActFn::rsqrt:
-      return 1 / std::sqrt(x);
+      return reciprocal(std::sqrt(x));
     case ActFn::reciprocal:
-      return 1 / x;
+      return reciprocal(x);
     case ActFn::exp:
       return std::exp(x);
     case ActFn::exp2:
-      return std::exp2(x);
+      return exp2(x);
     case ActFn::expm1:
-      return std::expm1(x);
+      return expm1(x);
     case ActFn::log:
       return std::log(x);
     case ActFn::log2:
-      return std::log2(x);
+      return log2(x);
     case ActFn::log10:
       return std::log10(x);
     case ActFn::log1p:
-      return std::log1p(x);
+      return log1p(x);
     case ActFn::sin:
       return std::sin(x);
     case ActFn::cos:
@@ -337,14 +294,20 @@ double f64_function(ActFn function, double x) {
     case ActFn::atanh:
       return std::atanh(x);
     default:
-      return composed(function, x);
+      return own_function(function, x);
   }
 }
 
+c128 widen(c64 x) { return {x.real(), x.imag()}; }
+c64 narrow(c128 x) { return {static_cast<float>(x.real()), static_cast<float>(x.imag())}; }
+
+}  // namespace
+
+double f64_function(ActFn function, double x) { return function_of(function, x); }
 int64_t integer_function(ActFn function, int64_t x) { return integer_function_of(function, x); }
 uint64_t integer_function(ActFn function, uint64_t x) { return integer_function_of(function, x); }
-c128 complex_function(ActFn function, c128 x) { return complex_unary(function, x); }
-c64 complex_function(ActFn function, c64 x) { return narrow(complex_unary(function, widen(x))); }
+c128 complex_function(ActFn function, c128 x) { return function_of(function, x); }
+c64 complex_function(ActFn function, c64 x) { return narrow(function_of(function, widen(x))); }
 c128 complex_divide(c128 a, c128 b) { return complex_division(a, b); }
 c64 complex_divide(c64 a, c64 b) { return narrow(complex_division(widen(a), widen(b))); }
 
@@ -354,141 +317,5 @@ c128 complex_power(c128 a, c128 b) {
   return std::pow(a, b);
 }
 c64 complex_power(c64 a, c64 b) { return narrow(complex_power(widen(a), widen(b))); }
-
-bool is_defined(ActFn function, DType compute) {
-  if (is_complex(compute)) {
-    switch (function) {
-      case ActFn::copy:
-      case ActFn::negative:
-      case ActFn::abs:
-      case ActFn::sign:
-      case ActFn::square:
-      case ActFn::sqrt:
-      case ActFn::rsqrt:
-      case ActFn::reciprocal:
-      case ActFn::exp:
-      case ActFn::exp2:
-      case ActFn::expm1:
-      case ActFn::log:
-      case ActFn::log2:
-      case ActFn::log10:
-      case ActFn::log1p:
-      case ActFn::sin:
-      case ActFn::cos:
-      case ActFn::tan:
-      case ActFn::asin:
-      case ActFn::acos:
-      case ActFn::atan:
-      case ActFn::sinh:
-      case ActFn::cosh:
-      case ActFn::tanh:
-      case ActFn::asinh:
-      case ActFn::acosh:
-      case ActFn::atanh:
-      case ActFn::sigmoid:
-      case ActFn::silu:
-      case ActFn::is_nan:
-      case ActFn::is_inf:
-      case ActFn::is_finite:
-      case ActFn::logical_not:
-      case ActFn::real:
-      case ActFn::imag:
-      case ActFn::conj:
-      case ActFn::angle:
-        return true;
-      default:
-        return false;
-    }
-  }
-  if (compute == DType::i64 || compute == DType::u64) {
-    switch (function) {
-      case ActFn::copy:
-      case ActFn::negative:
-      case ActFn::abs:
-      case ActFn::sign:
-      case ActFn::square:
-      case ActFn::relu:
-      case ActFn::floor:
-      case ActFn::ceil:
-      case ActFn::trunc:
-      case ActFn::round:
-      case ActFn::is_nan:
-      case ActFn::is_inf:
-      case ActFn::is_finite:
-      case ActFn::logical_not:
-      case ActFn::bitwise_not:
-      case ActFn::population_count:
-      case ActFn::real:
-      case ActFn::imag:
-      case ActFn::conj:
-        return true;
-      default:
-        return false;
-    }
-  }
-  return function != ActFn::bitwise_not && function != ActFn::population_count && function != ActFn::count_;
-}
-
-bool is_defined(AluOp op, DType compute) {
-  switch (op) {
-    case AluOp::bypass:
-    case AluOp::add:
-    case AluOp::subtract:
-    case AluOp::multiply:
-    case AluOp::divide:
-    case AluOp::power:
-    case AluOp::equal:
-    case AluOp::not_equal:
-    case AluOp::logical_and:
-    case AluOp::logical_or:
-    case AluOp::logical_xor:
-      return true;
-    case AluOp::maximum:
-    case AluOp::minimum:
-    case AluOp::remainder:
-    case AluOp::fmod:
-    case AluOp::floor_divide:
-    case AluOp::trunc_divide:
-    case AluOp::less:
-    case AluOp::less_equal:
-    case AluOp::greater:
-    case AluOp::greater_equal:
-      return !is_complex(compute);
-    case AluOp::atan2:
-    case AluOp::hypot:
-    case AluOp::copysign:
-    case AluOp::nextafter:
-      return compute == DType::f32 || compute == DType::f64;
-    case AluOp::bitwise_and:
-    case AluOp::bitwise_or:
-    case AluOp::bitwise_xor:
-    case AluOp::shift_left:
-    case AluOp::shift_right_arithmetic:
-    case AluOp::shift_right_logical:
-    case AluOp::gcd:
-      return compute == DType::i64 || compute == DType::u64;
-    case AluOp::count_:
-      return false;
-  }
-  return false;
-}
-
-bool is_defined_reduction(AluOp op, DType compute) {
-  switch (op) {
-    case AluOp::add:
-    case AluOp::multiply:
-    case AluOp::maximum:
-    case AluOp::minimum:
-    case AluOp::logical_and:
-    case AluOp::logical_or:
-    case AluOp::logical_xor:
-    case AluOp::bitwise_and:
-    case AluOp::bitwise_or:
-    case AluOp::bitwise_xor:
-      return is_defined(op, compute);
-    default:
-      return false;
-  }
-}
 
 }  // namespace neuron::emulator

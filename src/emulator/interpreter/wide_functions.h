@@ -18,9 +18,4 @@ c128 complex_divide(c128 a, c128 b);
 c64 complex_power(c64 a, c64 b);
 c128 complex_power(c128 a, c128 b);
 
-// Whether the function / operation / reduction has a meaning in this compute type.
-bool is_defined(isa::ActFn function, DType compute);
-bool is_defined(isa::AluOp op, DType compute);
-bool is_defined_reduction(isa::AluOp op, DType compute);
-
 }  // namespace neuron::emulator

@@ -1,6 +1,7 @@
 #include "emulator/kernels/kernel_table.h"
 
 #include <cstring>
+#include <optional>
 
 #include "base/environment.h"
 #include "emulator/executor.h"
@@ -40,10 +41,13 @@ NEURON_LEVEL_TABLE(avx512)
 
 // AVX-512 and the matrix unit; null when this host has none.
 const Kernels* amx_table() {
-  static Kernels table = avx512_table();
-  static const bool present = avx512::fill_unit_kernels(table);
-  table.name = "amx";
-  return present ? &table : nullptr;
+  static const std::optional<Kernels> table = []() -> std::optional<Kernels> {
+    Kernels t = avx512_table();
+    t.name = "amx";
+    if (!avx512::fill_unit_kernels(t)) return std::nullopt;
+    return t;
+  }();
+  return table ? &*table : nullptr;
 }
 
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"); }

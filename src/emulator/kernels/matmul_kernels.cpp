@@ -1,4 +1,5 @@
-// Matmul micro-kernels of one ISA level: register blocks of up to 6 rows by one panel (64 columns with AVX-512, else 16).
+// Matmul micro-kernels of one ISA level: register blocks of up to 6 rows (scalar: 2) by one panel (64 columns with AVX-512,
+// else 16).
 #include <immintrin.h>
 
 #include "emulator/kernels/level.h"

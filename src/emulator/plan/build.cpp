@@ -250,7 +250,7 @@ class TreeBuilder {
     std::vector<NodePtr> out;
     for (size_t i = 0; i < items.size();) {
       Item& first = items[i];
-      if (!first.draft || !first.node->row_independent || has_waits(*first.draft)) {
+      if (!first.draft || !first.node->row_independent) {
         out.push_back(std::move(first.node));
         ++i;
         continue;
@@ -258,7 +258,7 @@ class TreeBuilder {
       std::vector<const Draft*> members{first.draft};
       size_t end = i + 1;
       while (end < items.size() && items[end].draft && items[end].node->row_independent && items[end].node->partitions == first.node->partitions &&
-             !has_waits(*items[end].draft) && fits(members, *items[end].draft)) {
+             fits(members, *items[end].draft)) {
         members.push_back(items[end++].draft);
       }
       out.push_back(make_group(items, i, end, members));
@@ -266,7 +266,6 @@ class TreeBuilder {
     }
     return out;
   }
-  bool has_waits(const Draft& d) const { return build_.keep_order && (!d.instruction->waits.empty() || d.instruction->signal != isa::kNoSemaphore); }
 
   NodePtr make_group(std::vector<Item>& items, size_t begin, size_t end, const std::vector<const Draft*>& members) {
     auto group = std::make_unique<GroupNode>();
@@ -383,20 +382,15 @@ Status Plan::prepare_stream(size_t index, bool pessimistic) {
   build.layouts = layouts_of(*program_);
   build.memory_class = memory_class_;
   build.pessimistic = pessimistic;
-  build.keep_order = program_->streams.size() > 1 && program_->semaphores > 0;
   collect_drafts(build, program_->streams[index]);
-  if (!build.keep_order) {
-    forward_loads(build);
-    forward_stores(build);
-  }
+  forward_loads(build);
+  forward_stores(build);
   choose_panels(build);
   TreeBuilder tree(build);
   Stream& s = streams_[index];
   s.nodes = tree.body(0, build.drafts.size(), 0);
   choose_levels(s.nodes, 2);
   s.layouts = build.layouts;
-  s.waits.resize(s.nodes.size());
-  s.signals.resize(s.nodes.size());
   s.main = new_context(s);
   for (size_t t = 0; t < s.layouts.size(); ++t) {
     s.main->blocks[t] = arena_.allocate(static_cast<size_t>(s.layouts[t].total_bytes));

@@ -236,8 +236,7 @@ NodePtr make_copy_node(const Build& build, const Draft& draft) {
     case Opcode::nc_transpose: return draft.src0.dtype == draft.dst.dtype ? make_transpose(draft) : nullptr;
     default: return nullptr;
   }
-  const bool flat = draft.src0.partitions != draft.dst.partitions ||
-                    (draft.src0.partitions == draft.dst.partitions && draft.src0.elements() != draft.dst.elements());
+  const bool flat = draft.src0.partitions != draft.dst.partitions || draft.src0.elements() != draft.dst.elements();
   if (draft.src0.dtype == draft.dst.dtype) return make_plain_copy(draft, flat);
   return make_converting_copy(build, draft, flat);
 }

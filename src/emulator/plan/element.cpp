@@ -108,7 +108,7 @@ class ElementNode final : public Node {
   int stage_count = 0;
   alignas(64) T splats[4][16];  // ones, zeros, the two immediates
   std::string label;
-  bool streams = false;  // a large output that nobody reads soon: non-temporal stores
+  bool streams = false;  // a large output in other memory than its sources: non-temporal stores
 
   void run(Context& c, uint32_t first, uint32_t last) override {
     const int operands = strips.space.operands;
@@ -316,7 +316,8 @@ struct Builder {
   bool select() {
     const DType mask = draft.src2.dtype;
     if (is_complex(mask)) return false;
-    if (!kIsComplex<T> && mask == DType::f64 && !std::is_same_v<T, double>) return false;
+    // A mask is read as T's real type: a double must not shrink on the way, small ones would count as false.
+    if (mask == DType::f64 && !std::is_same_v<T, double> && !std::is_same_v<T, c128>) return false;
     if (std::is_integral_v<T> && is_floating(mask)) return false;
     const int m = source(draft.src2);
     const int x = draft.src0.present() ? source(draft.src0) : scalar(in.scalar0, draft.scalar0, kImmediate0);

@@ -30,7 +30,7 @@ struct View {
   int64_t partition_stride = 0;
   int64_t element_stride = 0;
   int64_t size = 0;        // of one element
-  int64_t bytes = 0;       // covered part of each row, from base_offset
+  int64_t bytes = 0;       // covered part of each row, from row_offset
   int64_t row_offset = 0;  // of the covered part
   uint32_t partition_start = 0, partitions = 0;
   DType dtype = DType::f32;
@@ -186,7 +186,7 @@ bool forward_load(Build& build, size_t writer, const Uses& uses, uint32_t object
     }
     if (d.writes(object)) return false;
   }
-  // The writer of the source (or of what may be the same memory) must not come between.
+  // No writer of the source (or of what may be the same memory) may come between.
   for (size_t i = writer + 1; i < end; ++i) {
     const Draft& d = build.drafts[i];
     if (d.removed) continue;
@@ -256,7 +256,8 @@ bool forward_store(Build& build, size_t store, const Uses& uses, uint32_t object
     const bool accumulates = d.instruction->opcode == Opcode::nc_matmul && d.dst.object == object;
     if (i > store || (i != store && i < uses.writers.front()) || (d.loops != copy.loops && !accumulates)) return false;
     for (const Ref* r : d.sources()) {
-      if (i != store && r->present() && r->object == object && !through(build, view, turned.dst, *r, d.loops, &seen)) return false;
+      if (i == store || !r->present() || r->object != object) continue;
+      if (r == &d.indices || !through(build, view, turned.dst, *r, d.loops, &seen)) return false;  // indices are read from tiles
     }
   }
   // Between the first early write and the store nobody may look at the destination's memory, except the element-wise writer

@@ -87,7 +87,6 @@ constexpr size_t kTransposeScratch = 64 * 128;
 class MatmulNode final : public Node {
  public:
   Ref dst, a, b;  // a: [k, m], b: [k, n]
-  DType a_type = DType::f32;
   bool unit = false;         // matrix-unit order
   bool a_direct = false;     // f32, read in place
   bool b_panels = false;
@@ -265,7 +264,6 @@ NodePtr make_wide(const Draft& draft, const Ref& dst, const Ref& a, const Ref& b
 class PackNode final : public Node {
  public:
   Ref dst, src;
-  bool transposed = false;  // dma_transpose: src rows are columns n, its columns are k
   bool unit = false;        // for the matrix unit
   bool zero_tail = false;   // rows up to a multiple of 32
   uint32_t k = 0, n = 0;
@@ -450,14 +448,11 @@ bool pack_tile(Build& build, uint32_t object) {
     }
   }
   // Source and destination must have the same dims once the columns are split off.
-  struct Split {
-    Space space;
-  };
-  std::vector<Split> splits(writers.size());
+  std::vector<Space> spaces(writers.size());
   for (size_t i = 0; i < writers.size(); ++i) {
     if (writers[i]->instruction->opcode == Opcode::dma_transpose) continue;
     const Ref* refs[] = {&writers[i]->dst, &writers[i]->src0};
-    Space& space = splits[i].space;
+    Space& space = spaces[i];
     if (!make_space(refs, writers[i]->dst.partitions, false, &space)) return false;
     if (space.rank > isa::kMaxFreeDims + 1) return false;
     const int last = space.rank - 1;
@@ -486,7 +481,7 @@ bool pack_tile(Build& build, uint32_t object) {
     Draft& d = *writers[i];
     redirect(&d.dst, layout, columns);
     d.pack_zero_tail = unit;
-    if (d.instruction->opcode != Opcode::dma_transpose) d.pack_space = std::make_shared<Space>(splits[i].space);
+    if (d.instruction->opcode != Opcode::dma_transpose) d.pack_space = std::make_shared<Space>(spaces[i]);
   }
   return true;
 }

@@ -120,12 +120,11 @@ void pack_unit_rows(uint16_t* out, ptrdiff_t panel_stride, const uint8_t* at, in
                     uint32_t n, uint32_t depth) {
   constexpr uint32_t width = kUnitWidth;
   const uint32_t panels = (n + width - 1) / width;
-  uint32_t done = 0;
   if (type == DType::bf16 && n_stride == 2) {
-    for (; done < k; done += 2) {
-      const auto* first = reinterpret_cast<const uint16_t*>(at + done * k_stride);
-      const auto* second = done + 1 < k ? reinterpret_cast<const uint16_t*>(at + (done + 1) * k_stride) : nullptr;
-      kernels().unit_pack_pair(out + static_cast<ptrdiff_t>(done) * width, first, second, static_cast<int>(n), panel_stride);
+    for (uint32_t r = 0; r < k; r += 2) {
+      const auto* first = reinterpret_cast<const uint16_t*>(at + r * k_stride);
+      const auto* second = r + 1 < k ? reinterpret_cast<const uint16_t*>(at + (r + 1) * k_stride) : nullptr;
+      kernels().unit_pack_pair(out + static_cast<ptrdiff_t>(r) * width, first, second, static_cast<int>(n), panel_stride);
     }
   } else if (type == DType::bf16 && k_stride == 2 && k % 2 == 0 && n_stride % 4 == 0 && reinterpret_cast<uintptr_t>(at) % 4 == 0) {
     // Neighbouring k's are pairs already: a transposition of 32-bit words.
@@ -136,7 +135,6 @@ void pack_unit_rows(uint16_t* out, ptrdiff_t panel_stride, const uint8_t* at, in
       kernels().transpose32(to, width, reinterpret_cast<const uint32_t*>(at + static_cast<int64_t>(p * width) * n_stride), n_stride / 4,
                             static_cast<int>(columns), static_cast<int>(k / 2));
     }
-    done = k;
   } else {
     for (uint32_t p = 0; p < panels; ++p) {
       uint16_t* to = out + p * panel_stride;
@@ -147,9 +145,8 @@ void pack_unit_rows(uint16_t* out, ptrdiff_t panel_stride, const uint8_t* at, in
         }
       }
     }
-    done = k;
   }
-  done = round_up(k, 2);
+  const uint32_t done = round_up(k, 2);
   for (uint32_t p = 0; p < panels; ++p)
     std::fill(out + p * panel_stride + done * width, out + p * panel_stride + depth * width, uint16_t{0});
 }

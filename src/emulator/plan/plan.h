@@ -158,7 +158,6 @@ struct Build {
   std::vector<TileLayout> layouts;      // per tile
   std::vector<uint32_t> memory_class;   // per tensor: equal for tensors that may be the same memory
   bool pessimistic = false;             // tensors may overlap in any way: nothing moves across a store
-  bool keep_order = false;              // streams wait for each other: copies stay where they are
   std::vector<LoopInfo> loops;
   std::vector<Draft> drafts;            // program order
   bool same_memory(uint32_t a, uint32_t b) const {

@@ -299,7 +299,7 @@ NodePtr make_statistics(const Draft& draft) {
 template <class T>
 class ScanNode final : public Node {
  public:
-  Strips strips;  // dst, src0[, src1[, start]] with split at the last dim
+  Strips strips;  // dst, src0[, src1][, start] with split at the last dim
   Ref refs[4];
   int operands = 2;
   int src1 = 0, start = 0;  // operand numbers, 0 = absent

@@ -1,4 +1,4 @@
-// iota, random_bits and top_k; and the general node, which runs any instruction through the interpreter's own code.
+// iota and random_bits; and the general node, which runs any instruction through the interpreter's own code.
 #include <algorithm>
 #include <memory>
 
@@ -150,7 +150,6 @@ class GeneralNode final : public Node {
     e.scalar1.operand = &draft_.instruction->scalar1;
     resolve(c, draft_.scalar0, scalar0_, &e.scalar0.access, part && draft_.scalar0.partitions > 1, first, last);
     resolve(c, draft_.scalar1, scalar1_, &e.scalar1.access, part && draft_.scalar1.partitions > 1, first, last);
-    // A single row of several must not look like one value for all.
     const Status status = execute(e);
     if (!status.ok()) {
       if (!c.failed) c.out_of_range = launch.out_of_range;

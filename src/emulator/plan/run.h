@@ -70,8 +70,6 @@ class Plan final : public Executor {
     std::vector<TileLayout> layouts;
     std::unique_ptr<Context> main;
     std::vector<std::unique_ptr<Context>> workers;
-    // Per node: what it waits for, and what it has signalled when it is done.
-    std::vector<std::vector<std::pair<uint16_t, int64_t>>> waits, signals;
   };
   struct Arena {
     ~Arena();

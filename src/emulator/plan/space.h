@@ -11,7 +11,7 @@ inline constexpr int kMaxRank = 8;
 inline constexpr int kMaxOperands = 6;
 
 struct Space {
-  int rank = 0;  // dims, outermost first; dim 0 is the partition dim when `partitioned`
+  int rank = 0;  // dims, outermost first; dim 0 is the partition dim
   int operands = 0;
   uint32_t counts[kMaxRank] = {};
   int64_t strides[kMaxOperands][kMaxRank] = {};

@@ -21,14 +21,16 @@ void store_loop(void* out, const void* in, size_t n) {
   for (size_t i = 0; i < n; ++i) store_element<T>(to, o + i * size, p[i]);
 }
 
+#define NEURON_DTYPES(X)                                                                                              \
+  X(boolean) X(u8) X(i8) X(u16) X(i16) X(u32) X(i32) X(u64) X(i64) X(f8e4m3fn) X(f8e5m2) X(f16) X(bf16) X(f32) X(f64) \
+  X(c64) X(c128)
+
 template <class T>
 Load load_of(DType t) {
   switch (t) {
 #define NEURON_CASE(x) \
   case DType::x: return load_loop<T, DType::x>;
-    NEURON_CASE(boolean) NEURON_CASE(u8) NEURON_CASE(i8) NEURON_CASE(u16) NEURON_CASE(i16) NEURON_CASE(u32) NEURON_CASE(i32)
-    NEURON_CASE(u64) NEURON_CASE(i64) NEURON_CASE(f8e4m3fn) NEURON_CASE(f8e5m2) NEURON_CASE(f16) NEURON_CASE(bf16)
-    NEURON_CASE(f32) NEURON_CASE(f64) NEURON_CASE(c64) NEURON_CASE(c128)
+    NEURON_DTYPES(NEURON_CASE)
 #undef NEURON_CASE
   }
   return nullptr;
@@ -38,13 +40,12 @@ Store store_of(DType t) {
   switch (t) {
 #define NEURON_CASE(x) \
   case DType::x: return store_loop<T, DType::x>;
-    NEURON_CASE(boolean) NEURON_CASE(u8) NEURON_CASE(i8) NEURON_CASE(u16) NEURON_CASE(i16) NEURON_CASE(u32) NEURON_CASE(i32)
-    NEURON_CASE(u64) NEURON_CASE(i64) NEURON_CASE(f8e4m3fn) NEURON_CASE(f8e5m2) NEURON_CASE(f16) NEURON_CASE(bf16)
-    NEURON_CASE(f32) NEURON_CASE(f64) NEURON_CASE(c64) NEURON_CASE(c128)
+    NEURON_DTYPES(NEURON_CASE)
 #undef NEURON_CASE
   }
   return nullptr;
 }
+#undef NEURON_DTYPES
 
 // n elements of `size` bytes, `stride` bytes apart, to contiguous.
 void collect(uint8_t* out, const uint8_t* in, int64_t stride, size_t size, size_t n) {

@@ -48,8 +48,8 @@ struct Strips {
 void gather(const Strips& s, int operand, int dim, uint32_t count, const uint8_t* at, uint8_t* out, size_t out_size);
 void scatter(const Strips& s, int operand, int dim, uint32_t count, uint8_t* at, const uint8_t* in, size_t in_size);
 
-// body(pointers, element count, first element's linear index) for each strip of partitions [first, last). `at` are the
-// operands' addresses for partition 0.
+// body(pointers, count along dim `split`, index along the dims in front of it, position along `split`) for each strip of
+// partitions [first, last). `at` are the operands' addresses for partition 0.
 template <class Body>
 void for_each_strip(const Strips& s, uint8_t* const* at, uint32_t first, uint32_t last, Body&& body) {
   const Space& space = s.space;

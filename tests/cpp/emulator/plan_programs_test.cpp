@@ -7,7 +7,9 @@
 #include <random>
 
 #include "base/float_formats.h"
+#include "emulator/execution.h"
 #include "emulator/executor.h"
+#include "emulator/small_program.h"
 #include "isa/validator.h"
 
 namespace neuron::emulator::testing {
@@ -125,6 +127,65 @@ TEST(PlanPrograms, StopWhenTheInterruptCheckSaysSo) {
   ThreadPool pool(2);
   Launch launch{views, pool, [](void*) { return 1; }, nullptr};
   EXPECT_EQ((*plan)->run(launch).code(), Code::unavailable);
+}
+
+template <class T>
+std::vector<uint8_t> bytes_of(std::initializer_list<T> values) {
+  std::vector<uint8_t> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.begin(), bytes.size());
+  return bytes;
+}
+
+void expect_interpreters_bits(const SmallProgram& p, const Buffers& initial) {
+  const Status valid = isa::validate(p.program);
+  ASSERT_TRUE(valid.ok()) << valid.message();
+  const auto program = std::make_shared<const isa::Program>(p.program);
+  auto interpreter = make_interpreter(program);
+  auto plan = make_plan(program);
+  ASSERT_TRUE(interpreter.ok() && plan.ok());
+  ThreadPool pool(1);
+  EXPECT_EQ(difference(*program, run(**interpreter, *program, initial, pool), run(**plan, *program, initial, pool)), "");
+}
+
+TEST(PlanPrograms, TinyDoublesOfAMaskCountAsTrueInComplexNumbers) {
+  SmallProgram p;
+  const auto mask = p.tensor("mask", isa::TensorRole::input, DType::f64, 1, 4), a = p.tensor("a", isa::TensorRole::input, DType::c64, 1, 4),
+             b = p.tensor("b", isa::TensorRole::input, DType::c64, 1, 4), out = p.tensor("out", isa::TensorRole::output, DType::c64, 1, 4);
+  const auto on_mask = p.tile(DType::f64, 1, 4), on_a = p.tile(DType::c64, 1, 4), on_b = p.tile(DType::c64, 1, 4),
+             result = p.tile(DType::c64, 1, 4);
+  p.dma(on_mask, mask);
+  p.dma(on_a, a);
+  p.dma(on_b, b);
+  auto& select = p.add(isa::Opcode::select, isa::Engine::gpsimd, DType::c64);
+  select.dst = result;
+  select.src0 = on_a;
+  select.src1 = on_b;
+  select.src2 = on_mask;
+  p.dma(out, result);
+  expect_interpreters_bits(p, {bytes_of<double>({1e-300, 0, 1, -1e-60}), bytes_of<float>({1, 1, 2, 2, 3, 3, 4, 4}),
+                               bytes_of<float>({-1, -1, -2, -2, -3, -3, -4, -4}), std::vector<uint8_t>(32)});
+}
+
+TEST(PlanPrograms, ComputedIndicesMayAlsoBeStored) {
+  SmallProgram p;
+  auto table = p.tensor("table", isa::TensorRole::input, DType::f32, 4, 1);
+  const auto input = p.tensor("input", isa::TensorRole::input, DType::i64, 4, 1), out = p.tensor("out", isa::TensorRole::output, DType::f32, 4, 1),
+             indices_out = p.tensor("indices_out", isa::TensorRole::output, DType::i64, 4, 1);
+  const auto loaded = p.tile(DType::i64, 4, 1), indices = p.tile(DType::i64, 4, 1), rows = p.tile(DType::f32, 4, 1);
+  p.dma(loaded, input);
+  auto& add = p.add(isa::Opcode::tensor_scalar, isa::Engine::gpsimd, DType::i64);
+  add.op0 = isa::AluOp::add;
+  add.dst = indices;
+  add.src0 = loaded;
+  add.scalar0 = SmallProgram::immediate(1);
+  table.partition_stride = 0;
+  auto& gather = p.dma(rows, table);
+  gather.index = indices;
+  gather.index_stride = 4;
+  gather.index_bound = 4;
+  p.dma(out, rows);
+  p.dma(indices_out, indices);
+  expect_interpreters_bits(p, {bytes_of<float>({10, 11, 12, 13}), bytes_of<int64_t>({2, 0, -1, 1}), std::vector<uint8_t>(16), std::vector<uint8_t>(32)});
 }
 
 }  // namespace

@@ -133,6 +133,44 @@ class CellGenerator {
   }
 
  private:
+  // Of an instruction's operands.
+  struct Shape {
+    uint32_t partitions;
+    Counts counts;
+  };
+  Shape shape() {
+    const uint32_t p = f_.partitions();
+    return {p, f_.counts(f_.element_budget(p))};
+  }
+  Shape shape_with_free_dimension() {
+    Shape s = shape();
+    if (s.counts.empty()) s.counts.push_back(1 + static_cast<uint32_t>(r_.below(40)));
+    return s;
+  }
+  static Counts with_outer(uint32_t outer, Counts counts) {
+    counts.insert(counts.begin(), outer);
+    return counts;
+  }
+
+  Fill any_or_moderate(uint64_t any_one_in = 3) { return r_.chance(any_one_in) ? Fill::any : Fill::moderate; }
+  // The cell's element type, or one that it is converted to.
+  DType kept_or_any_type(uint64_t kept_one_in = 2) { return r_.chance(kept_one_in) ? type_ : r_.pick(every_dtype()); }
+
+  Instruction& emit(Opcode opcode, Engine e, DType compute, const Access& dst, const Access& src0, const Access& src1 = {}) {
+    Instruction& i = f_.add(opcode, e, compute, body_);
+    i.dst = dst;
+    i.src0 = src0;
+    i.src1 = src1;
+    return i;
+  }
+  // dst = an immediate value; 0 unless the caller sets another.
+  Instruction& emit_memset(Engine e, DType compute, const Access& dst, Place place) {
+    Instruction& i = f_.add(Opcode::memset, e, compute, place);
+    i.dst = dst;
+    i.scalar0.kind = isa::ScalarOperand::Kind::immediate;
+    return i;
+  }
+
   // An operand type that converts to the compute type (sources) or from it (destinations).
   DType operand_type(Engine engine) {
     static const std::vector<DType> kReal = {DType::f32, DType::f32,      DType::f32,    DType::f32,     DType::bf16,
@@ -193,9 +231,7 @@ class CellGenerator {
       const isa::ScalarOperand s = f_.scalar(compute(), result.partitions, Fill::any, other);
       const bool in_place = r_.chance(2);
       const Access to = in_place ? source : f_.tile(result.dtype, result.partitions, counts, f_.depth);
-      Instruction& i = f_.add(Opcode::tensor_scalar, other, compute(), body_);
-      i.dst = to;
-      i.src0 = source;
+      Instruction& i = emit(Opcode::tensor_scalar, other, compute(), to, source);
       i.op0 = r_.pick<AluOp>({AluOp::add, AluOp::multiply, AluOp::subtract});
       i.scalar0 = s;
       return f_.store(to, body_);
@@ -216,13 +252,9 @@ class CellGenerator {
     const DType dtype = compute();
     const Access source = e == Engine::gpsimd ? f_.in_sbuf(result, body_) : result;
     const Access sum = f_.tile(dtype, result.partitions, counts, at);
-    Instruction& clear = f_.add(Opcode::memset, e, dtype, {at, false});
-    clear.dst = sum;
-    clear.scalar0.kind = isa::ScalarOperand::Kind::immediate;
-    Instruction& i = f_.add(Opcode::tensor_tensor, e, dtype, body_);
+    emit_memset(e, dtype, sum, {at, false});
+    Instruction& i = emit(Opcode::tensor_tensor, e, dtype, sum, sum, source);
     i.op0 = AluOp::add;
-    i.dst = i.src0 = sum;
-    i.src1 = source;
     f_.carries_from(at);
     f_.store(sum, {at, true});
   }
@@ -253,8 +285,7 @@ class CellGenerator {
       reverse0 = r_.chance(4);
       reverse1 = op1 != AluOp::bypass && r_.chance(4) && !(integers() && divides(op1));
     }
-    const uint32_t p = f_.partitions();
-    const Counts counts = f_.counts(f_.element_budget(p));
+    const auto [p, counts] = shape();
     const bool has_scalar = opcode_ == Opcode::tensor_scalar || opcode_ == Opcode::scalar_tensor_tensor;
     const bool has_src1 = opcode_ == Opcode::tensor_tensor || opcode_ == Opcode::scalar_tensor_tensor;
     const Fill fill0 = opcode_ == Opcode::reciprocal ? Fill::any : reverse0 ? divisor_fill(op0) : Fill::any;
@@ -269,14 +300,11 @@ class CellGenerator {
     if (opcode_ == Opcode::tensor_scalar && op1 != AluOp::bypass) s1 = f_.scalar(type_, p, divisor_fill(op1), e);
     const bool in_place = r_.chance(6) && src0.space == Space::sbuf && is_own_layout(src0);
     const Access dst = in_place ? src0 : destination(p, counts, e, operand_type(e));
-    Instruction& i = f_.add(opcode_, e, type_, body_);
+    Instruction& i = emit(opcode_, e, type_, dst, src0, src1);
     i.op0 = op0;
     i.op1 = op1;
     i.reverse0 = reverse0;
     i.reverse1 = reverse1;
-    i.dst = dst;
-    i.src0 = src0;
-    i.src1 = src1;
     i.scalar0 = s0;
     i.scalar1 = s1;
     if (in_place) {
@@ -301,20 +329,17 @@ class CellGenerator {
       func = static_cast<ActFn>(r_.below(static_cast<uint64_t>(ActFn::count_)));
       e = isa::act_defined_for(func, type_) ? engine(AluOp::bypass, AluOp::bypass, func) : Engine::unknown;
     }
-    const uint32_t p = f_.partitions();
-    const Counts counts = f_.counts(f_.element_budget(p));
-    const Access src0 = f_.source(operand_type(e), p, counts, r_.chance(2) ? Fill::any : Fill::moderate, e);
+    const auto [p, counts] = shape();
+    const Access src0 = f_.source(operand_type(e), p, counts, any_or_moderate(2), e);
     isa::ScalarOperand s0, s1;
     if (r_.chance(2)) s0 = f_.scalar(type_, p, Fill::moderate, e);
     if (r_.chance(2)) s1 = f_.scalar(type_, p, Fill::moderate, e);
     const Access dst = destination(p, counts, e, operand_type(e));
     Access dst2;
     if (r_.chance(3)) dst2 = f_.tile(r_.chance(4) ? operand_type(e) : type_, p, {}, f_.depth);
-    Instruction& i = f_.add(opcode_, e, type_, body_);
+    Instruction& i = emit(opcode_, e, type_, dst, src0);
     i.func = func;
-    i.dst = dst;
     i.dst2 = dst2;
-    i.src0 = src0;
     i.scalar0 = s0;
     i.scalar1 = s1;
     if (dst2.present()) f_.store(dst2, body_);
@@ -323,8 +348,7 @@ class CellGenerator {
 
   void select() {
     const Engine e = engine();
-    const uint32_t p = f_.partitions();
-    const Counts counts = f_.counts(f_.element_budget(p));
+    const auto [p, counts] = shape();
     const DType predicate = e == Engine::gpsimd && r_.chance(4)
                                 ? r_.pick<DType>({DType::f64, DType::i64, DType::c64})
                                 : r_.pick<DType>({DType::boolean, DType::u8, DType::f32, DType::i32, DType::bf16});
@@ -340,10 +364,7 @@ class CellGenerator {
     else
       src1 = f_.source(operand_type(e), p, counts, Fill::any, e, false);
     const Access dst = destination(p, counts, e, operand_type(e));
-    Instruction& i = f_.add(opcode_, e, type_, body_);
-    i.dst = dst;
-    i.src0 = src0;
-    i.src1 = src1;
+    Instruction& i = emit(opcode_, e, type_, dst, src0, src1);
     i.src2 = src2;
     i.scalar0 = s0;
     i.scalar1 = s1;
@@ -352,26 +373,20 @@ class CellGenerator {
 
   void tensor_copy() {
     const Engine e = isa::narrow(type_) ? r_.pick<Engine>({Engine::vector, Engine::scalar, Engine::gpsimd}) : Engine::gpsimd;
-    const uint32_t p = f_.partitions();
-    const Counts counts = f_.counts(f_.element_budget(p));
+    const auto [p, counts] = shape();
     const Access src0 = f_.source(type_, p, counts, Fill::any, e);
-    DType to = r_.chance(3) ? type_ : r_.pick(every_dtype());
+    DType to = kept_or_any_type(3);
     if (e != Engine::gpsimd && !isa::narrow(to)) to = type_;
     const Access dst = destination(p, counts, e, to);
-    Instruction& i = f_.add(opcode_, e, DType::f32, body_);
-    i.dst = dst;
-    i.src0 = src0;
+    emit(opcode_, e, DType::f32, dst, src0);
     f_.store(dst, body_);
   }
 
   void memset() {
     const Engine e = type_ == DType::f32 && r_.chance(2) ? Engine::vector : Engine::gpsimd;
-    const uint32_t p = f_.partitions();
-    const Counts counts = f_.counts(f_.element_budget(p));
+    const auto [p, counts] = shape();
     const Access dst = destination(p, counts, e, operand_type(e));
-    Instruction& i = f_.add(opcode_, e, type_, body_);
-    i.dst = dst;
-    i.scalar0.kind = isa::ScalarOperand::Kind::immediate;
+    Instruction& i = emit_memset(e, type_, dst, body_);
     i.scalar0.i = static_cast<int64_t>(r_.next());
     i.scalar0.re = static_cast<double>(static_cast<int64_t>(r_.below(2000)) - 1000) / 7;
     i.scalar0.im = 0.5;
@@ -387,8 +402,7 @@ class CellGenerator {
   }
 
   void iota() {
-    const uint32_t p = f_.partitions();
-    const Counts counts = f_.counts(f_.element_budget(p));
+    const auto [p, counts] = shape();
     const Access dst = destination(p, counts, Engine::gpsimd, type_);
     Instruction& i = f_.add(opcode_, Engine::gpsimd, DType::f32, body_);
     i.dst = dst;
@@ -397,8 +411,7 @@ class CellGenerator {
   }
 
   void random_bits() {
-    const uint32_t p = f_.partitions();
-    const Counts counts = f_.counts(f_.element_budget(p));
+    const auto [p, counts] = shape();
     isa::ScalarOperand s[2];
     for (isa::ScalarOperand& scalar : s) {
       scalar.kind = isa::ScalarOperand::Kind::immediate;
@@ -423,31 +436,24 @@ class CellGenerator {
       op = operation([](AluOp o) { return isa::info(o).reduces; });
       e = engine(op);
     }
-    const uint32_t p = f_.partitions();
-    Counts counts = f_.counts(f_.element_budget(p));
-    if (counts.empty()) counts.push_back(1 + static_cast<uint32_t>(r_.below(40)));
+    const auto [p, counts] = shape_with_free_dimension();
     const uint8_t reduce_dims = static_cast<uint8_t>(1 + r_.below(counts.size()));
     const Access src0 = f_.source(operand_type(e), p, counts, Fill::any, e);
     const Counts outer(counts.begin(), counts.end() - reduce_dims);
     const Access dst = destination(p, outer, e, operand_type(e));
-    Instruction& i = f_.add(opcode_, e, type_, body_);
+    Instruction& i = emit(opcode_, e, type_, dst, src0);
     i.op0 = op;
     i.reduce_dims = reduce_dims;
-    i.dst = dst;
-    i.src0 = src0;
     use(dst, outer, e);
   }
 
   void partition_reduce() {
     const AluOp op = operation([](AluOp o) { return isa::info(o).reduces; });
-    const uint32_t p = f_.partitions();
-    const Counts counts = f_.counts(f_.element_budget(p));
+    const auto [p, counts] = shape();
     const Access src0 = f_.load(operand_type(Engine::gpsimd), p, counts, Fill::any, f_.depth);
     const Access dst = f_.tile(operand_type(Engine::gpsimd), 1, counts, f_.depth);
-    Instruction& i = f_.add(opcode_, Engine::gpsimd, type_, body_);
+    Instruction& i = emit(opcode_, Engine::gpsimd, type_, dst, src0);
     i.op0 = op;
-    i.dst = dst;
-    i.src0 = src0;
     use(dst, counts, Engine::gpsimd);
   }
 
@@ -460,20 +466,15 @@ class CellGenerator {
                          : operation([&](AluOp o) { return !(integers() && divides(o)) && o != AluOp::bypass; });
       e = engine(op0, op1);
     }
-    const uint32_t p = f_.partitions();
-    Counts counts = f_.counts(f_.element_budget(p));
-    if (counts.empty()) counts.push_back(1 + static_cast<uint32_t>(r_.below(40)));
+    const auto [p, counts] = shape_with_free_dimension();
     const Access src0 = f_.source(operand_type(e), p, counts, Fill::any, e);
     Access src1;
     if (op1 != AluOp::bypass) src1 = f_.source(operand_type(e), p, counts, divisor_fill(op1), e, false);
     const isa::ScalarOperand s0 = f_.scalar(type_, p, Fill::any, e);
     const Access dst = destination(p, counts, e, operand_type(e));
-    Instruction& i = f_.add(opcode_, e, type_, body_);
+    Instruction& i = emit(opcode_, e, type_, dst, src0, src1);
     i.op0 = op0;
     i.op1 = op1;
-    i.dst = dst;
-    i.src0 = src0;
-    i.src1 = src1;
     i.scalar0 = s0;
     use(dst, counts, e);
   }
@@ -486,21 +487,16 @@ class CellGenerator {
       return aggregate(src0);
     }
     const Counts counts = f_.counts(std::min<uint64_t>(512, f_.element_budget(p)));
-    const Access src0 =
-        f_.source(operand_type(Engine::vector), p, counts, r_.chance(3) ? Fill::any : Fill::moderate, Engine::vector);
+    const Access src0 = f_.source(operand_type(Engine::vector), p, counts, any_or_moderate(), Engine::vector);
     const Access dst = f_.tile(DType::f32, p, {6}, f_.depth);
-    Instruction& i = f_.add(Opcode::bn_stats, Engine::vector, DType::f32, body_);
-    i.dst = dst;
-    i.src0 = src0;
+    emit(Opcode::bn_stats, Engine::vector, DType::f32, dst, src0);
     f_.store(dst, body_);
     if (opcode_ == Opcode::bn_aggr) aggregate(dst);
   }
 
   void aggregate(const Access& triples) {
     const Access dst = f_.tile(DType::f32, triples.partitions, {2}, f_.depth);
-    Instruction& i = f_.add(Opcode::bn_aggr, Engine::vector, DType::f32, body_);
-    i.dst = dst;
-    i.src0 = triples;
+    emit(Opcode::bn_aggr, Engine::vector, DType::f32, dst, triples);
     f_.store(dst, body_);
   }
 
@@ -510,17 +506,12 @@ class CellGenerator {
     const uint32_t n = 8 + static_cast<uint32_t>(r_.below(std::max<uint64_t>(1, f_.element_budget(p))));
     const Access src0 = f_.load(operand_type(e), p, {n}, Fill::any, f_.depth);
     const Access eight = f_.tile(src0.dtype, p, {8}, f_.depth);
-    Instruction& i = f_.add(Opcode::max8, e, type_, body_);
-    i.dst = eight;
-    i.src0 = src0;
+    emit(Opcode::max8, e, type_, eight, src0);
     f_.store(eight, body_);
     if (opcode_ == Opcode::max8) return;
     const Access wanted = r_.chance(3) ? f_.load(operand_type(e), p, {8}, Fill::any, f_.depth) : eight;
     const Access found = f_.tile(DType::u32, p, {8}, f_.depth);
-    Instruction& find = f_.add(opcode_, e, type_, body_);
-    find.dst = found;
-    find.src0 = src0;
-    find.src1 = wanted;
+    emit(opcode_, e, type_, found, src0, wanted);
     f_.store(found, body_);
   }
 
@@ -530,11 +521,9 @@ class CellGenerator {
     const uint32_t k = 1 + static_cast<uint32_t>(r_.below(n));
     const Access src0 = f_.load(operand_type(Engine::gpsimd), p, {n}, Fill::any, f_.depth);
     const Access values = f_.tile(src0.dtype, p, {k}, f_.depth), indices = f_.tile(DType::i64, p, {k}, f_.depth);
-    Instruction& i = f_.add(opcode_, Engine::gpsimd, type_, body_);
+    Instruction& i = emit(opcode_, Engine::gpsimd, type_, values, src0);
     i.largest = r_.chance(2);
-    i.dst = values;
     i.dst2 = indices;
-    i.src0 = src0;
     f_.store(values, body_, false);
     f_.store(indices, body_, false);
   }
@@ -548,17 +537,14 @@ class CellGenerator {
     DType other = type_;
     if (!wide && type_ != DType::f32) other = r_.pick<DType>({type_, type_, DType::bf16, DType::f16});
     const DType narrow_source = integers() && r_.chance(3) ? DType::i32 : other;
-    const Access a = f_.load(narrow_source, k, {m}, r_.chance(3) ? Fill::any : Fill::moderate, f_.depth);
-    const Access b = f_.load(type_, k, {n}, r_.chance(3) ? Fill::any : Fill::moderate, f_.depth);
+    const Access a = f_.load(narrow_source, k, {m}, any_or_moderate(), f_.depth);
+    const Access b = f_.load(type_, k, {n}, any_or_moderate(), f_.depth);
     const DType result = integers() && r_.chance(3) ? DType::i32 : wide ? type_ : DType::f32;
     Access dst = f_.tile(result, m, {}, at, wide ? Space::sbuf : Space::psum);
     widen(dst, n);
     const int twice = r_.chance(3) ? 2 : 1;
     for (int part = 0; part < twice; ++part) {
-      Instruction& i = f_.add(opcode_, e, wide ? type_ : DType::f32, body_);
-      i.dst = dst;
-      i.src0 = a;
-      i.src1 = b;
+      Instruction& i = emit(opcode_, e, wide ? type_ : DType::f32, dst, a, b);
       i.accumulate = part > 0;
       for (int l = at; l < f_.depth && part == 0; ++l) i.accumulate_levels |= static_cast<uint8_t>(1 << l);
     }
@@ -578,9 +564,7 @@ class CellGenerator {
         e == Engine::tensor ? f_.load(type_, p, {n}, Fill::any, f_.depth) : f_.source(type_, p, {n}, Fill::any, e);
     Access dst = f_.tile(type_, n, {}, f_.depth, e == Engine::tensor ? Space::psum : Space::sbuf);
     widen(dst, p);
-    Instruction& i = f_.add(opcode_, e, DType::f32, body_);
-    i.dst = dst;
-    i.src0 = src0;
+    emit(opcode_, e, DType::f32, dst, src0);
     f_.store(dst, body_);
   }
 
@@ -593,9 +577,7 @@ class CellGenerator {
     const Access source = from_tile ? f_.load(type_, rows, {columns}, Fill::any, f_.depth)
                                     : f_.hbm(isa::TensorRole::input, type_, rows, {columns}, f_.depth, false);
     Access dst = f_.tile(type_, columns, {rows}, f_.depth);
-    Instruction& i = f_.add(opcode_, Engine::dma, DType::f32, body_);
-    i.dst = dst;
-    i.src0 = source;
+    emit(opcode_, Engine::dma, DType::f32, dst, source);
     f_.store(dst, body_);
   }
 
@@ -604,8 +586,7 @@ class CellGenerator {
       case 0: {  // HBM to HBM, other shape
         const uint32_t p = f_.partitions(), q = f_.partitions(), n = 1 + static_cast<uint32_t>(r_.below(20));
         const Access from = f_.hbm(isa::TensorRole::input, type_, p, {q, n}, f_.depth, false);
-        const Access to =
-            f_.hbm(isa::TensorRole::output, r_.chance(2) ? type_ : r_.pick(every_dtype()), q, {p, n}, f_.depth, true);
+        const Access to = f_.hbm(isa::TensorRole::output, kept_or_any_type(), q, {p, n}, f_.depth, true);
         f_.dma(to, from, body_);
         return;
       }
@@ -614,11 +595,10 @@ class CellGenerator {
       case 2:
         return scatter();
       default: {
-        const uint32_t p = f_.partitions();
-        const Counts counts = f_.counts(f_.element_budget(p));
+        const auto [p, counts] = shape();
         Access from = f_.load(type_, p, counts, Fill::any, f_.depth);
         if (r_.chance(2)) {  // tile to tile
-          const Access to = f_.tile(r_.chance(2) ? type_ : r_.pick(every_dtype()), p, counts, f_.depth);
+          const Access to = f_.tile(kept_or_any_type(), p, counts, f_.depth);
           f_.dma(to, from, body_);
           from = to;
         }
@@ -651,15 +631,9 @@ class CellGenerator {
     const Access from = table(isa::TensorRole::input, p, j, row, rows, &row_bytes);
     const bool skips = r_.chance(3);
     const Access index = f_.load(index_type(), p, {j}, Fill::index, f_.depth, false, skips ? 2 * rows : rows);
-    Counts counts = row;
-    counts.insert(counts.begin(), j);
-    const Access dst = f_.tile(r_.chance(2) ? type_ : r_.pick(every_dtype()), p, counts, f_.depth);
-    if (skips) {  // rows left alone keep this
-      Instruction& clear = f_.add(Opcode::memset, Engine::gpsimd, DType::i64, body_);
-      clear.dst = dst;
-      clear.scalar0.kind = isa::ScalarOperand::Kind::immediate;
-      clear.scalar0.i = 3;
-    }
+    const Counts counts = with_outer(j, row);
+    const Access dst = f_.tile(kept_or_any_type(), p, counts, f_.depth);
+    if (skips) emit_memset(Engine::gpsimd, DType::i64, dst, body_).scalar0.i = 3;  // rows left alone keep this
     Instruction& i = f_.dma(dst, from, body_);
     indirect(i, index, row_bytes, rows, skips);
     f_.store(dst, body_);
@@ -681,9 +655,8 @@ class CellGenerator {
         f_.counts(std::max<uint64_t>(1, std::min<uint64_t>(60, f_.element_budget(p) / j)), isa::kMaxFreeDims - 1);
     const Access index = f_.load(index_type(), p, {j}, Fill::unique, f_.depth, false);
     const int64_t rows = f_.bound_of_last_load();
-    Counts counts = row;
-    counts.insert(counts.begin(), j);
-    const Access source = f_.load(r_.chance(2) ? type_ : r_.pick(every_dtype()), p, counts, Fill::any, f_.depth);
+    const Counts counts = with_outer(j, row);
+    const Access source = f_.load(kept_or_any_type(), p, counts, Fill::any, f_.depth);
     int64_t row_bytes = 0;
     const Access to = table(isa::TensorRole::output, p, j, row, rows, &row_bytes);
     Instruction& i = f_.dma(to, source, body_);
@@ -698,15 +671,12 @@ class CellGenerator {
     const int64_t rows = 1 + static_cast<int64_t>(r_.below(20));
     const bool skips = r_.chance(3);
     const Access index = f_.load(index_type(), p, {j}, Fill::index, f_.depth, false, skips ? 2 * rows : rows);
-    Counts counts = row;
-    counts.insert(counts.begin(), j);
+    const Counts counts = with_outer(j, row);
     const Access source = f_.load(operand_type(Engine::gpsimd), p, counts, Fill::any, f_.depth);
     int64_t row_bytes = 0;
     const Access to = table(isa::TensorRole::output, p, j, row, rows, &row_bytes);
-    Instruction& i = f_.add(opcode_, Engine::gpsimd, type_, body_);
+    Instruction& i = emit(opcode_, Engine::gpsimd, type_, to, source);
     i.op0 = op;
-    i.dst = to;
-    i.src0 = source;
     indirect(i, index, row_bytes, rows, skips);
   }
 
