@@ -117,6 +117,17 @@ void register_relu_family(Registry& registry) {
     const Val x = l.arg("self");
     return where(gt(x, 0), x, l.arg("weight") * x);
   });
+  // Gradients of the input and, of the input's shape, of the weight, which autograd sums.
+  NEURON_OP("aten::_prelu_kernel_backward", promotes(floating_rule, {"self", "weight", "grad_output"}),
+            result(ResultRule([](const Lowering& l) {
+              auto metas = pointwise(l);
+              if (metas) metas->push_back((*metas)[0]);
+              return metas;
+            })),
+            [](Lowering& l) {
+              const Val x = l.arg("self"), grad = l.arg("grad_output"), positive = gt(x, 0);
+              return std::vector<Val>{where(positive, grad, l.arg("weight") * grad), where(positive, like(x, 0), x * grad)};
+            });
 }
 
 void register_hard_family(Registry& registry) {

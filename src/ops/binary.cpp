@@ -1,9 +1,10 @@
 // Element-wise arithmetic of two operands.
 //
 // Integer powers with a negative exponent held in a tensor follow CPU: 0, 1 or -1.
-// Not supported: logaddexp of complex numbers, zeta, polygamma, igamma, the orthogonal polynomials.
+// Not supported: logaddexp2 of complex numbers, zeta, igamma, the orthogonal polynomials.
 #include <cmath>
 
+#include "ops/log_add_exp.h"
 #include "ops/registry.h"
 
 namespace neuron::ops {
@@ -31,6 +32,10 @@ std::optional<DTypes> real_float_rule(const Lowering& l, const Names& names) {
 std::optional<DTypes> floating_rule(const Lowering& l, const Names& names) {
   const auto types = default_rule(l, names);
   return types && is_floating(types->common) ? types : std::nullopt;
+}
+std::optional<DTypes> float_or_complex_rule(const Lowering& l, const Names& names) {
+  const auto types = default_rule(l, names);
+  return types && is_integral(types->common) ? std::nullopt : types;
 }
 std::optional<DTypes> integer_rule(const Lowering& l, const Names& names) {
   const auto types = default_rule(l, names);
@@ -182,8 +187,10 @@ void register_functions(Registry& registry) {
                 return where(is_nan(a), b, where(is_nan(b), a, both));
               });
   }
-  NEURON_OP("aten::logaddexp", promotes(floating_rule, operands), result(pointwise),
-            [](Lowering& l) { return log_add_exp(l.arg("self"), l.arg("other"), false); });
+  NEURON_OP("aten::logaddexp", promotes(float_or_complex_rule, operands), result(pointwise), [](Lowering& l) {
+    const Val a = l.arg("self"), b = l.arg("other");
+    return is_complex(a.dtype()) ? complex_log_add_exp(a, b) : log_add_exp(a, b, false);
+  });
   NEURON_OP("aten::logaddexp2", promotes(floating_rule, operands), result(pointwise),
             [](Lowering& l) { return log_add_exp(l.arg("self"), l.arg("other"), true); });
   NEURON_OP("aten::heaviside", promotes(ordered_rule, {"self", "values"}), result(pointwise), [](Lowering& l) {

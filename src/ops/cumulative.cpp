@@ -1,6 +1,11 @@
-// Cumulative sums, products and extremes along a dim.
+// Cumulative sums, products, extremes and log-sum-exps along a dim.
 //
-// Not supported: logcumsumexp of complex numbers.
+// Not supported: cummax and cummin of complex numbers (PyTorch refuses them).
+#include <limits>
+#include <numbers>
+
+#include "ops/indexing.h"
+#include "ops/log_add_exp.h"
 #include "ops/registry.h"
 
 namespace neuron::ops {
@@ -13,9 +18,9 @@ std::optional<DTypes> ordered_rule(const Lowering& l, const Names& names) {
   const auto types = move_rule(l, names);
   return types && is_complex(types->common) ? std::nullopt : types;
 }
-std::optional<DTypes> float_type_rule(const Lowering& l, const Names& names) {
+std::optional<DTypes> float_or_complex_rule(const Lowering& l, const Names& names) {
   const auto types = default_rule(l, names);
-  return types && is_floating(types->common) ? types : std::nullopt;
+  return types && is_integral(types->common) ? std::nullopt : types;
 }
 
 std::optional<Metas> same_shape(const Lowering& l) {
@@ -24,16 +29,21 @@ std::optional<Metas> same_shape(const Lowering& l) {
   return one(contiguous_meta(l.result_dtype(), m.shape));
 }
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// x[.., i - step, ..], and `before` where there is none.
+Val shifted(const Val& x, int64_t dim, int64_t step, double before) {
+  Shape low(x.rank(), 0), high(x.rank(), 0);
+  low[dim] = step;
+  high[dim] = -step;
+  return pad(x, before, low, high);
+}
+
 // Shifts by 1, 2, 4, .. and combines: for combiners that no reducer expresses. log2(n) steps.
 template <class Combine>
 Val doubling_scan(Val x, int64_t dim, double identity, Combine combine) {
   const int64_t n = x.size(dim);
-  for (int64_t step = 1; step < n; step *= 2) {
-    Shape low(x.rank(), 0), high(x.rank(), 0);
-    low[dim] = step;
-    high[dim] = -step;
-    x = combine(x, pad(x, identity, low, high));
-  }
+  for (int64_t step = 1; step < n; step *= 2) x = combine(x, shifted(x, dim, step, identity));
   return x;
 }
 
@@ -41,6 +51,26 @@ Val log_add(const Val& a, const Val& b) {
   const Val high = maximum(a, b), low = minimum(a, b);
   const Val sum = high + unary(Op::log_plus_one, exp(low - high));
   return where(unary(Op::is_inf, high), high, sum);
+}
+
+// In halves the sums are right but for whole turns of the imaginary part. One by one, as CPU adds, sum k is within a quarter
+// turn of element k where that is at least as large as the sum before it, and of the sum before it elsewhere: whole turns
+// are therefore counted from the last element of the first kind.
+Val complex_log_cumsum_exp(const Val& x, int64_t dim) {
+  const Val sums = doubling_scan(complex_log_add_exp(x, like(x, -kInfinity)), dim, -kInfinity, complex_log_add_exp);
+  if (x.size(dim) < 2) return sums;
+  const Val re = real(sums), im = imag(sums);
+  const auto turns = [](const Val& angle) {
+    const Val whole = unary(Op::round_nearest_even, angle * (0.5 * std::numbers::inv_pi));
+    return where(unary(Op::is_finite, whole), whole, like(whole, 0));
+  };
+  const Val from_element = turns(imag(x) - im);
+  const Val running = scan(Reducer::add, turns(shifted(im, dim, 1, 0) - im), dim);
+  const Val place = iota(x.builder(), DType::i64, x.shape(), dim);
+  const Val starts = where(ge(real(x), shifted(re, dim, 1, -kInfinity)), place, like_int(place, 0));
+  const Val counted = running + gather_elements(from_element - running, scan(Reducer::maximum, starts, dim), dim);
+  const Val exact = where(unary(Op::is_finite, re), counted, like(counted, 0));
+  return make_complex(re, im + exact * (2 * std::numbers::pi));
 }
 
 }  // namespace
@@ -69,10 +99,11 @@ void register_cumulative(Registry& registry) {
                 return std::vector<Val>{values, values.result(1)};
               });
   }
-  NEURON_OP("aten::logcumsumexp", promotes(float_type_rule, {"self"}), result(same_shape), [](Lowering& l) {
+  NEURON_OP("aten::logcumsumexp", promotes(float_or_complex_rule, {"self"}), result(same_shape), [](Lowering& l) {
     const Val x = l.arg("self");
     if (x.rank() == 0) return x;
-    return doubling_scan(x, l.dim("dim", x.rank()), -std::numeric_limits<double>::infinity(), log_add);
+    const int64_t dim = l.dim("dim", x.rank());
+    return is_complex(x.dtype()) ? complex_log_cumsum_exp(x, dim) : doubling_scan(x, dim, -kInfinity, log_add);
   });
 }
 

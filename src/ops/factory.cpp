@@ -1,4 +1,5 @@
-// Tensors from numbers: full, zeros, ones, eye, arange, linspace and their *_like and new_* forms.
+// Tensors from numbers: full, zeros, ones, eye, arange, linspace, tril_indices, triu_indices and their *_like and new_*
+// forms.
 //
 // Not supported: layouts other than strided. `empty` is full of zeros here: only imported graphs ask.
 #include <algorithm>
@@ -187,6 +188,89 @@ Val linspace(Lowering& l, DType dtype, DType math) {
   return where(lt(i, static_cast<double>(n / 2)), from_start, from_end);
 }
 
+// --- tril_indices, triu_indices: rows and columns of a triangle's elements in row-major order ---
+
+// Rows whose lengths change by one from row to row, and rows of whole length after (tril) or before (triu) them.
+struct Triangle {
+  int64_t first_row = 0;     // the first row of the changing part
+  int64_t first_length = 0;  // its length
+  int64_t changing = 0;      // elements in the changing part
+  int64_t whole = 0;         // elements in whole rows
+};
+
+// Elements of rows that begin with `length` and change by `step`, `rows` of them.
+int64_t trapezoid(int64_t rows, int64_t length, int64_t step) { return rows * length + step * (rows * (rows - 1) / 2); }
+
+Triangle lower_triangle(int64_t rows, int64_t columns, int64_t offset) {
+  Triangle t;
+  t.first_row = std::min(rows, std::max<int64_t>(0, -offset));
+  t.first_length = std::max<int64_t>(0, std::min(columns, t.first_row + offset + 1));
+  const int64_t left = rows - t.first_row;
+  const int64_t growing = t.first_length == 0 ? 0 : std::min(left, columns - t.first_length + 1);
+  t.changing = trapezoid(growing, t.first_length, 1);
+  t.whole = t.first_length == 0 ? 0 : (left - growing) * columns;
+  return t;
+}
+
+Triangle upper_triangle(int64_t rows, int64_t columns, int64_t offset) {
+  Triangle t;
+  t.first_row = std::min(rows, std::max<int64_t>(0, -offset));
+  t.first_length = std::max<int64_t>(0, columns - std::max<int64_t>(0, offset));
+  t.changing = trapezoid(std::min(rows - t.first_row, t.first_length), t.first_length, -1);
+  t.whole = t.first_row * columns;
+  return t;
+}
+
+Triangle triangle_of(const Lowering& l, bool lower) {
+  return (lower ? lower_triangle : upper_triangle)(l.int_("row"), l.int_("col"), l.int_("offset"));
+}
+
+DType triangle_dtype(const Lowering& l) { return l.dtype("dtype").value_or(DType::i64); }
+
+// Row and column of element k of the changing part. Row r begins with element r * length +- r * (r - 1) / 2; the root of
+// that is taken in f64 and corrected in integers.
+std::vector<Val> changing_part(Lowering& l, const Triangle& t, bool lower, int64_t offset) {
+  const double step = lower ? 1 : -1, length = static_cast<double>(t.first_length), b = 2 * length - step;
+  const Val k = iota(l.builder(), DType::i64, {t.changing}, 0);
+  const auto begin = [&](const Val& row) {
+    const Val pairs = row * (row - 1.0) / 2.0;
+    return lower ? row * length + pairs : row * length - pairs;
+  };
+  const Val root = sqrt(maximum(b * b + convert(k, DType::f64) * (8 * step), full(l.builder(), DType::f64, {}, 0)));
+  Val row = convert(lower ? (root - b) / 2.0 : (b - root) / 2.0, DType::i64);
+  row = row - convert(gt(begin(row), k), DType::i64);
+  row = row + convert(le(begin(row + 1.0), k), DType::i64);
+  const Val place = k - begin(row);
+  row = row + static_cast<double>(t.first_row);
+  return {row, lower ? place : place + maximum(row + static_cast<double>(offset), like(row, 0))};
+}
+
+std::optional<Metas> triangle_indices_result(const Lowering& l, bool lower) {
+  const DType dtype = triangle_dtype(l);
+  if (l.int_("row") < 0 || l.int_("col") < 0 || (dtype != DType::i64 && dtype != DType::i32)) return std::nullopt;
+  const Triangle t = triangle_of(l, lower);
+  return one(contiguous_meta(dtype, {2, t.changing + t.whole}));
+}
+
+Val triangle_indices(Lowering& l, bool lower) {
+  const Triangle t = triangle_of(l, lower);
+  const int64_t columns = l.int_("col");
+  if (triangle_dtype(l) != DType::i64 && triangle_dtype(l) != DType::i32) return l.unsupported("indices of this dtype");
+  std::vector<Val> parts;
+  if (t.changing > 0) {
+    const auto part = changing_part(l, t, lower, l.int_("offset"));
+    parts.push_back(concatenate({unsqueeze(part[0], 0), unsqueeze(part[1], 0)}, 0));
+  }
+  if (t.whole > 0) {
+    const int64_t rows = t.whole / columns, first = lower ? l.int_("row") - rows : 0;
+    const Val row = iota(l.builder(), DType::i64, {1, rows, columns}, 1) + static_cast<double>(first);
+    const Val both = concatenate({row, iota(l.builder(), DType::i64, {1, rows, columns}, 2)}, 0);
+    parts.insert(lower ? parts.end() : parts.begin(), reshape(both, {2, t.whole}));
+  }
+  if (parts.empty()) return full(l.builder(), triangle_dtype(l), {2, 0}, 0);
+  return convert(concatenate(parts, 1), triangle_dtype(l));
+}
+
 }  // namespace
 
 void register_factory(Registry& registry) {
@@ -203,6 +287,11 @@ void register_factory(Registry& registry) {
         .decides_shape("start")
         .decides_shape("end")
         .decides_shape("step");
+  }
+  for (const bool lower : {true, false}) {
+    NEURON_OP(lower ? "aten::tril_indices" : "aten::triu_indices", no_promotion(),
+              result(ResultRule([lower](const Lowering& l) { return triangle_indices_result(l, lower); })),
+              [lower](Lowering& l) { return triangle_indices(l, lower); });
   }
   NEURON_OP("aten::linspace", no_promotion(), result(linspace_result), [](Lowering& l) {
     const DType dtype = linspace_dtype(l);

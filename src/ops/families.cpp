@@ -8,6 +8,7 @@ void register_binary(Registry&);
 void register_comparison(Registry&);
 void register_ternary(Registry&);
 void register_activation(Registry&);
+void register_special(Registry&);
 void register_complex(Registry&);
 void register_reduction(Registry&);
 void register_statistics(Registry&);
@@ -30,8 +31,9 @@ void register_foreach(Registry&);  // after the single operators: takes over the
 
 static constexpr Family kFamilies[] = {
     register_unary,      register_binary,     register_comparison, register_ternary,           register_activation,
-    register_complex,    register_reduction,  register_statistics, register_cumulative,        register_matmul,
-    register_indexing,   register_advanced_indexing,               register_shape,             register_views,
+    register_special,    register_complex,    register_reduction,  register_statistics,        register_cumulative,
+    register_matmul,     register_indexing,   register_advanced_indexing,                      register_shape,
+    register_views,
     register_view_backward, register_factory, register_prims,
     register_normalization, register_attention, register_loss, register_embedding, register_random,
     register_optimizer,     register_foreach,

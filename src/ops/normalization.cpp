@@ -1,6 +1,6 @@
-// Layer norm, rms norm and the softmax family, forward and backward.
+// Layer norm, group norm, rms norm and the softmax family, forward and backward.
 //
-// Not supported: batch, group and instance norm. Arithmetic is in f32 for f16 and bf16, in the tensor's dtype otherwise.
+// Not supported: batch and instance norm. Arithmetic is in f32 for f16 and bf16, in the tensor's dtype otherwise.
 #include <limits>
 #include <numeric>
 
@@ -116,6 +116,98 @@ std::vector<Val> layer_norm_backward(Lowering& l) {
   }
   if (mask[1] && l.has("weight")) results[1] = convert(sum(grad * x_hat, outer), l.meta("weight").dtype);
   if (mask[2] && l.has("bias")) results[2] = convert(sum(grad, outer), l.meta("bias").dtype);
+  return results;
+}
+
+// --- group norm ---
+
+bool is_grouped(const Lowering& l) {
+  const int64_t n = l.int_("N"), c = l.int_("C"), inner = l.int_("HxW"), groups = l.int_("group");
+  const DType input = l.meta("input").dtype;
+  if (!is_floating(input) || groups <= 0 || c % groups != 0) return false;
+  if (element_count(l.meta("input").shape) != n * c * inner) return false;
+  if (l.tensor("grad_out") && l.meta("grad_out").shape != l.meta("input").shape) return false;
+  for (const char* name : {"mean", "rstd"}) {
+    if (l.tensor(name) && element_count(l.meta(name).shape) != n * groups) return false;
+  }
+  for (const char* name : {"weight", "bias"}) {
+    if (!l.tensor(name)) continue;
+    const TensorMeta& m = l.meta(name);
+    if (m.shape != Shape{c} || (m.dtype != input && m.dtype != opmath(input))) return false;
+  }
+  return true;
+}
+
+// (sample, group, channel of the group, place); statistics have the first two, parameters the middle two.
+struct Grouping {
+  Shape split, statistic, parameter;
+};
+Grouping grouping(const Lowering& l) {
+  const int64_t n = l.int_("N"), groups = l.int_("group"), channels = l.int_("C") / groups;
+  return {{n, groups, channels, l.int_("HxW")}, {n, groups, 1, 1}, {1, groups, channels, 1}};
+}
+
+TensorMeta group_norm_meta(const TensorMeta& x) {
+  return {x.dtype, x.shape, strides_for(suggested_format(x.shape, x.strides), x.shape, x.strides)};
+}
+
+std::optional<Metas> group_norm_result(const Lowering& l) {
+  if (!is_grouped(l)) return std::nullopt;
+  const TensorMeta statistic = contiguous_meta(statistics_dtype(l), {l.int_("N"), l.int_("group")});
+  return Metas{group_norm_meta(l.meta("input")), statistic, statistic};
+}
+
+std::vector<Val> group_norm(Lowering& l) {
+  const Val input = l.raw("input");
+  const TensorMeta& m = l.meta("input");
+  if (!is_contiguous(m.shape, m.strides) && !is_channels_last(m.shape, m.strides)) {  // CPU refuses it
+    return {l.unsupported("an input that is not contiguous"), Val(), Val()};
+  }
+  const DType t = opmath(input.dtype());
+  const Grouping g = grouping(l);
+  const Val x = reshape(convert(input, t), g.split), mean = mean_keep(x, {2, 3}), distance = x - mean;
+  const Val rstd = unary(ir::Op::rsqrt, mean_keep(distance * distance, {2, 3}) + l.scalar("eps", t));
+  Val y = distance * rstd;
+  if (l.has("weight")) y = y * reshape(convert(l.raw("weight"), t), g.parameter);
+  if (l.has("bias")) y = y + reshape(convert(l.raw("bias"), t), g.parameter);
+  const Shape statistic{g.split[0], g.split[1]};
+  const DType kept = statistics_dtype(l);
+  return {convert(reshape(y, input.shape()), input.dtype()), as_expected(l, 1, reshape(mean, statistic), kept),
+          as_expected(l, 2, reshape(rstd, statistic), kept)};
+}
+
+std::optional<Metas> group_norm_backward_result(const Lowering& l) {
+  const auto mask = output_mask(l, 3);
+  if (!is_grouped(l) || ((mask[1] || mask[2]) && !l.has("weight"))) return std::nullopt;
+  const TensorMeta& x = l.meta("input");
+  Metas metas(3);
+  if (mask[0]) metas[0] = group_norm_meta(x);
+  for (const size_t i : {1, 2}) {
+    if (mask[i]) metas[i] = contiguous_meta(l.meta("weight").dtype, l.meta("weight").shape);
+  }
+  return metas;
+}
+
+// As layer norm's, with the statistics of (sample, group) and the parameters of the channel.
+std::vector<Val> group_norm_backward(Lowering& l) {
+  const Val input = l.raw("input");
+  const DType t = opmath(input.dtype());
+  const auto [split, statistic, parameter] = grouping(l);
+  const auto mask = output_mask(l, 3);
+  const auto wide = [&](const char* name, const Shape& shape) { return reshape(convert(l.raw(name), t), shape); };
+  const Val grad = wide("grad_out", split), rstd = wide("rstd", statistic);
+  const Val x_hat = (wide("input", split) - wide("mean", statistic)) * rstd;
+  std::vector<Val> results(3);
+  if (mask[0]) {
+    const Val g = l.has("weight") ? grad * wide("weight", parameter) : grad;
+    const Val dx = rstd * (g - mean_keep(g, {2, 3}) - x_hat * mean_keep(g * x_hat, {2, 3}));
+    results[0] = convert(reshape(dx, input.shape()), input.dtype());
+  }
+  const auto per_channel = [&](const Val& v) {
+    return convert(reshape(sum(v, {0, 3}), l.meta("weight").shape), l.meta("weight").dtype);
+  };
+  if (mask[1] && l.has("weight")) results[1] = per_channel(grad * x_hat);
+  if (mask[2] && l.has("weight")) results[2] = per_channel(grad);
   return results;
 }
 
@@ -240,6 +332,8 @@ Val softmax_backward(Lowering& l, bool logarithm) {
 void register_normalization(Registry& registry) {
   NEURON_OP("aten::native_layer_norm", no_promotion(), result(layer_norm_result), layer_norm);
   NEURON_OP("aten::native_layer_norm_backward", no_promotion(), result(layer_norm_backward_result), layer_norm_backward);
+  NEURON_OP("aten::native_group_norm", no_promotion(), result(group_norm_result), group_norm);
+  NEURON_OP("aten::native_group_norm_backward", no_promotion(), result(group_norm_backward_result), group_norm_backward);
   NEURON_OP("aten::_fused_rms_norm", no_promotion(), result(rms_norm_result), rms_norm);
   NEURON_OP("aten::_fused_rms_norm_backward", no_promotion(), result(rms_norm_backward_result), rms_norm_backward);
 

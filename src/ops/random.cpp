@@ -108,18 +108,27 @@ std::vector<Val> dropout(Lowering& l) {
   return {convert(where(mask, x * scale, like(x, 0)), input.dtype()), mask};
 }
 
+// grad * mask * scale: integer gradients become the default float, what is not finite stays so under the mask.
+DType dropout_backward_dtype(const Lowering& l) {
+  const DType grad = l.meta("grad_output").dtype;
+  return is_integral(grad) ? l.ambient().default_dtype : grad;
+}
+
+std::optional<Metas> dropout_backward_result(const Lowering& l) {
+  if (l.meta("mask").dtype != DType::boolean) return std::nullopt;
+  return pointwise_of({"grad_output", "mask"}, dropout_backward_dtype(l))(l);
+}
+
 Val dropout_backward(Lowering& l) {
-  const Val grad = l.raw("grad_output");
-  const DType t = opmath(grad.dtype());
-  const Val x = convert(grad, t);
-  return convert(where(to_bool(l.raw("mask")), x * l.scalar("scale", t), like(x, 0)), grad.dtype());
+  const DType result = dropout_backward_dtype(l), t = opmath(result);
+  return convert(convert(l.raw("grad_output"), t) * convert(l.raw("mask"), t) * l.scalar("scale", t), result);
 }
 
 void register_dropout(Registry& registry) {
   NEURON_OP("aten::native_dropout", no_promotion(), result(dropout_result), dropout).uses_rng([](const Lowering& l) {
     return training(l) ? element_count(l.meta("input").shape) : 0;
   });
-  NEURON_OP("aten::native_dropout_backward", no_promotion(), result(like_input("grad_output")), dropout_backward);
+  NEURON_OP("aten::native_dropout_backward", no_promotion(), result(dropout_backward_result), dropout_backward);
 }
 
 // --- distributions that fill or copy the form of `self` ---
@@ -177,6 +186,14 @@ Val bernoulli_values(Lowering& l, const Shape& shape, DType dtype) {
   return convert(bernoulli(l, shape, broadcast_to(exact, shape)), compute_dtype(dtype));
 }
 
+// Complex uniform numbers: both parts are.
+Val complex_uniform(Lowering& l, const Shape& shape, DType dtype) {
+  Shape parts = shape;
+  parts.insert(parts.begin(), 2);
+  const Val u = uniform_values(l, parts, real_type(dtype));
+  return make_complex(select(u, 0, 0), select(u, 0, 1));
+}
+
 // Complex normal numbers: real and imaginary part each with half the variance.
 Val complex_normal(Lowering& l, const Shape& shape, DType dtype) {
   Shape parts = shape;
@@ -188,6 +205,7 @@ Val complex_normal(Lowering& l, const Shape& shape, DType dtype) {
 
 Val distributed(Lowering& l, const Distribution& d, const Shape& shape, DType dtype) {
   if (is_complex(dtype)) {
+    if (d.values == uniform_values) return complex_uniform(l, shape, dtype);
     if (d.values != normal_values) return l.unsupported("complex numbers of this distribution");
     return complex_normal(l, shape, dtype);
   }
@@ -221,7 +239,7 @@ void register_distributions(Registry& registry) {
       return elements_of_self(l) * d.draws * (is_complex(l.meta("self").dtype) ? 2 : 1);
     });
   }
-  NEURON_OP("aten::bernoulli", no_promotion(), result(like_input()), [](Lowering& l) {
+  NEURON_OP("aten::bernoulli", no_promotion(), result(contiguous_like()), [](Lowering& l) {
     const Val p = l.raw("self");
     return convert(bernoulli(l, p.shape(), convert(p, compute_dtype(p.dtype()))), p.dtype());
   }).uses_rng(elements_of_self);
@@ -258,7 +276,9 @@ std::optional<Metas> normal_result(const Lowering& l) {
   for (const char* name : {"mean", "std"}) {
     if (l.tensor(name)) names.push_back(name);
   }
-  return pointwise_of(names, l.meta(names[0]).dtype)(l);
+  auto metas = pointwise_of(names, l.meta(names[0]).dtype)(l);
+  if (metas) metas = one(contiguous_meta((*metas)[0]->dtype, (*metas)[0]->shape));  // whatever the parameters' strides
+  return metas;
 }
 
 // normal(mean, std) where one or both are tensors.

@@ -1,4 +1,5 @@
-// Operators that rearrange elements into a new tensor: cat, stack, pad, flip, roll, tril, triu, repeat; copies and casts.
+// Operators that rearrange elements into a new tensor: cat, stack, pad, flip, roll, tril, triu, repeat, narrow_copy; copies
+// and casts.
 //
 // Not supported: reflection and replication padding.
 #include <algorithm>
@@ -119,14 +120,46 @@ Val roll_dim(const Val& x, int64_t dim, int64_t shift) {
   return concatenate({slice(x, dim, start, n), slice(x, dim, 0, start)}, dim);
 }
 
+// One shift for each dim, or one for the flattened tensor.
+std::optional<Metas> roll_result(const Lowering& l) {
+  const auto rank = static_cast<int64_t>(l.meta("self").shape.size());
+  const auto shifts = l.ints("shifts"), dims = l.ints("dims");
+  // CPU returns a tensor without elements before it looks at the one dim.
+  if (shifts.size() == 1 && dims.size() == 1 && element_count(l.meta("self").shape) == 0) return like_input()(l);
+  if (dims.empty() ? shifts.size() != 1 : shifts.size() != dims.size()) return std::nullopt;
+  if (std::any_of(dims.begin(), dims.end(), [&](int64_t d) { return d < -rank || d >= rank; })) return std::nullopt;
+  return contiguous_like()(l);
+}
+
 Val roll(Lowering& l) {
   Val x = l.raw("self");
   const auto shifts = l.ints("shifts"), dims = l.ints("dims");
-  if (dims.empty()) return shifts.empty() ? x : reshape(roll_dim(flatten(x), 0, shifts[0]), x.shape());
-  for (size_t i = 0; i < dims.size() && i < shifts.size(); ++i) {
-    x = roll_dim(x, dims[i] < 0 ? dims[i] + x.rank() : dims[i], shifts[i]);
+  if (dims.empty() && shifts.size() == 1) return reshape(roll_dim(flatten(x), 0, shifts[0]), x.shape());
+  if (shifts.size() != dims.size()) {
+    l.fail(invalid_argument("there must be one shift for each dim"));
+    return x;
   }
+  for (size_t i = 0; i < dims.size(); ++i) x = roll_dim(x, dims[i] < 0 ? dims[i] + x.rank() : dims[i], shifts[i]);
   return x;
+}
+
+std::optional<Metas> narrow_copy_result(const Lowering& l) {
+  const TensorMeta& m = l.meta("self");
+  const auto rank = static_cast<int64_t>(m.shape.size());
+  const int64_t dim = l.dim("dim", rank), start = l.int_("start"), length = l.int_("length");
+  if (rank == 0 || l.failed() || length < 0) return std::nullopt;
+  const int64_t n = m.shape[dim], first = start < 0 ? start + n : start;
+  if (first < 0 || first > n - length) return std::nullopt;
+  Shape shape = m.shape;
+  shape[dim] = length;
+  return one(contiguous_meta(m.dtype, std::move(shape)));
+}
+
+Val narrow_copy(Lowering& l) {
+  const Val x = l.raw("self");
+  const int64_t dim = l.dim("dim", x.rank()), start = l.int_("start");
+  const int64_t first = start < 0 ? start + x.size(dim) : start;
+  return slice(x, dim, first, first + l.int_("length"));
 }
 
 // Keeps the part below (tril) or above (triu) the diagonal.
@@ -208,7 +241,8 @@ void register_shape(Registry& registry) {
     const Val x = l.raw("self");
     return l.ints("dims").empty() ? x : reverse(x, l.dims("dims", x.rank()));
   });
-  NEURON_OP("aten::roll", no_promotion(), result(contiguous_like()), roll);
+  NEURON_OP("aten::roll", no_promotion(), result(roll_result), roll);
+  NEURON_OP("aten::narrow_copy", no_promotion(), result(narrow_copy_result), narrow_copy);
   const auto plane_result = ResultRule([](const Lowering& l) {
     return l.meta("self").shape.size() < 2 ? std::nullopt : contiguous_like()(l);
   });

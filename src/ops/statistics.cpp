@@ -1,9 +1,10 @@
 // Variance, standard deviation, norms, logsumexp.
 //
-// Not supported: matrix norms (PyTorch decomposes them), logsumexp of complex numbers.
+// Not supported: matrix norms (PyTorch decomposes them).
 #include <cmath>
 #include <limits>
 
+#include "ops/norms.h"
 #include "ops/registry.h"
 
 namespace neuron::ops {
@@ -74,6 +75,8 @@ std::optional<DTypes> norm_rule(const Lowering& l, const Names& names) {
   return DTypes{*common, opmath(*common), real_type(*common)};
 }
 
+}  // namespace
+
 Val vector_norm(const Val& x, double order, const std::vector<int64_t>& dims, bool keep) {
   const Val size = abs(x);
   if (std::isinf(order)) return reduce(order > 0 ? Reducer::maximum : Reducer::minimum, size, dims, keep);
@@ -85,6 +88,8 @@ Val vector_norm(const Val& x, double order, const std::vector<int64_t>& dims, bo
   }
   return pow(sum(pow(size, like(size, order)), dims, keep), full(x.builder(), size.dtype(), {}, 1 / order));
 }
+
+namespace {
 
 // Negative orders and infinity over no elements raise in PyTorch, for some dims only.
 std::optional<Metas> norm_result(const Lowering& l) {
@@ -113,11 +118,11 @@ void register_norms(Registry& registry) {
 void register_logsumexp(Registry& registry) {
   NEURON_OP("aten::logsumexp", promotes(float_rule, {"self"}), result(reduction), [](Lowering& l) {
     const Val x = l.arg("self");
-    if (is_complex(x.dtype())) return l.unsupported("complex");
     const auto dims = l.dims("dim", x.rank());
     const bool keep = l.flag("keepdim");
-    const Val top = reduce(Reducer::maximum, x, dims, true);
-    const Val shift = where(unary(Op::is_inf, top), like(top, 0), top);
+    const Val top = reduce(Reducer::maximum, real(x), dims, true);  // complex numbers are as large as their real parts
+    const Val finite = where(unary(Op::is_inf, top), like(top, 0), top);
+    const Val shift = is_complex(x.dtype()) ? make_complex(finite, like(finite, 0)) : finite;
     const Val total = log(sum(exp(x - shift), dims, keep));
     return total + (keep ? shift : reshape(shift, total.shape()));
   });

@@ -1,6 +1,6 @@
 // Element-wise functions of one tensor.
 //
-// Not supported: special functions without an IR operation (polygamma, i0, i1, ndtri, zeta, bessel, ...).
+// Not supported: special functions without an IR operation (i0, i1, ndtri, zeta, bessel, ...).
 #include <cmath>
 #include <limits>
 #include <numbers>

@@ -7,6 +7,7 @@
 #include <ATen/ops/index.h>
 #include <torch/library.h>
 
+#include <array>
 #include <bit>
 
 #include "ir/builder.h"
@@ -20,7 +21,8 @@
 namespace neuron::pytorch {
 namespace {
 
-constexpr uint64_t kCount = 2, kPositions = 3, kSelect = 4;  // first words of signatures, see copy.cpp and registration.cpp
+// First words of signatures, see copy.cpp and registration.cpp.
+constexpr uint64_t kCount = 2, kPositions = 3, kSelect = 4, kRepeatExtent = 5, kRepeat = 6;
 
 using BuildGraph = void (*)(ir::Builder& b, const at::Tensor& mask, const at::Tensor* values, int64_t capacity);
 
@@ -77,6 +79,30 @@ void build_select(ir::Builder& b, const at::Tensor& mask, const at::Tensor* valu
   scatter_rows(b, flat, b.reshape(parameter(b, *values, 1), {values->numel(), 1}), capacity);
 }
 
+// Sum and smallest of the repeats.
+void build_repeat_extent(ir::Builder& b, const at::Tensor& repeats, const at::Tensor* /*values*/, int64_t /*capacity*/) {
+  const ir::Value x = b.convert(parameter(b, repeats, 0), DType::i64);
+  const std::array<ir::Value, 2> both{b.reshape(b.reduce(ir::Reducer::add, x, {0}), {1}),
+                                      b.reshape(b.reduce(ir::Reducer::minimum, x, {0}), {1})};
+  b.output(b.concatenate(both, 0), {1});
+}
+
+// Element j of the result is the number of groups that end at or before j: ones at the groups' ends, summed up.
+void build_repeat(ir::Builder& b, const at::Tensor& repeats, const at::Tensor* /*values*/, int64_t capacity) {
+  const ir::Value x = b.convert(parameter(b, repeats, 0), DType::i64);
+  const int64_t n = repeats.numel();
+  ir::ScatterAttrs attrs;
+  attrs.inserted_window_dims = {0};
+  attrs.scatter_dims_to_operand_dims = {0};
+  attrs.index_vector_dim = 1;
+  attrs.combine = ir::Reducer::add;
+  attrs.check_bounds = false;  // the end of the last group is the end of the result
+  const ir::Value ends = b.scan(ir::Reducer::add, x, 0);
+  const ir::Value marks =
+      b.scatter(b.splat_int({DType::i64, {capacity}}, 0), b.reshape(ends, {n, 1}), b.splat_int({DType::i64, {n}}, 1), attrs);
+  b.output(b.convert(b.scan(ir::Reducer::add, marks, 0), dtype_or_raise(repeats.scalar_type(), "repeat_interleave")), {1});
+}
+
 void run(uint64_t kind, const char* name, BuildGraph build, const at::Tensor& mask, const at::Tensor* values,
          int64_t capacity, const at::Tensor& result) {
   const int device = mask.device().index();
@@ -110,13 +136,15 @@ int64_t count_true(const at::Tensor& mask) {
   return count;
 }
 
-int64_t capacity_of(int64_t count, int64_t limit) {
-  return std::min<int64_t>(limit, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(count, 16)))));
+int64_t capacity_class(int64_t count) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(count, 16))));
 }
+int64_t capacity_of(int64_t count, int64_t limit) { return std::min<int64_t>(limit, capacity_class(count)); }
 
-// The first `sizes[0]` rows of a contiguous buffer as a tensor with a storage of its own.
+// The first `sizes[0]` rows of a dense buffer, whose rows follow each other, as a tensor with a storage of its own and the
+// buffer's strides.
 at::Tensor first_rows(const at::Tensor& buffer, c10::IntArrayRef sizes) {
-  at::Tensor result = make_contiguous_tensor(buffer.device().index(), sizes, buffer.scalar_type());
+  at::Tensor result = make_tensor(buffer.device().index(), sizes, buffer.strides(), buffer.scalar_type());
   if (result.numel() > 0) check(runtime::copy_on_device(address_of(result), address_of(buffer), result.nbytes()));
   return result;
 }
@@ -155,6 +183,32 @@ at::Tensor select_by_mask(const at::Tensor& self, const at::Tensor& mask) {
   const at::Tensor buffer = make_contiguous_tensor(self.device().index(), {capacity}, self.scalar_type());
   run(kSelect, "masked_select", build_select, full_mask, &values, capacity, buffer);
   return first_rows(buffer, {count});
+}
+
+// Index i repeats[i] times. With output_size nothing is read back, and nothing checks that it is the sum of the repeats.
+at::Tensor repeat_interleave_of(const at::Tensor& repeats, std::optional<c10::SymInt> output_size) {
+  TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
+  TORCH_CHECK_NOT_IMPLEMENTED(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,
+                              "\"repeat_interleave_cpu\" not implemented for '", repeats.scalar_type(), "'");
+  const int device = repeats.device().index();
+  if (repeats.size(0) == 0) return make_contiguous_tensor(device, {0}, repeats.scalar_type());
+  int64_t total = 0;
+  if (output_size) {
+    total = output_size->guard_int(__FILE__, __LINE__);
+    TORCH_CHECK(total >= 0, "Trying to create tensor with negative dimension ", total, ": [", total, "]");
+  } else {
+    const at::Tensor extent = make_contiguous_tensor(device, {2}, at::kLong);
+    run(kRepeatExtent, "repeat_interleave", build_repeat_extent, repeats, nullptr, 0, extent);
+    std::array<int64_t, 2> host{};
+    check(runtime::copy_to_host(host.data(), address_of(extent), sizeof host));
+    TORCH_CHECK(host[1] >= 0, "repeats can not be negative");
+    total = host[0];
+  }
+  if (total == 0) return make_contiguous_tensor(device, {0}, repeats.scalar_type());
+  const int64_t capacity = capacity_class(total);
+  const at::Tensor buffer = make_contiguous_tensor(device, {capacity}, repeats.scalar_type());
+  run(kRepeat, "repeat_interleave", build_repeat, repeats, nullptr, capacity, buffer);
+  return first_rows(buffer, {total});
 }
 
 at::Tensor& into(const at::Tensor& result, at::Tensor& out, const char* name) {
@@ -221,7 +275,10 @@ bool leading_mask_index(const at::Tensor& self, const c10::List<std::optional<at
   const at::Tensor rows = position_rows(mask, count);
   c10::List<std::optional<at::Tensor>> columns;
   for (int64_t d = 0; d < mask.dim(); ++d) columns.push_back(rows.select(1, d));
-  *result = first_rows(at::index(self, columns).contiguous(), sizes);
+  const at::Tensor rows_of_class = at::index(self, columns);
+  const bool prefix = rows_of_class.is_non_overlapping_and_dense() && rows_of_class.storage_offset() == 0 &&
+                      rows_of_class.stride(0) * rows_of_class.size(0) == rows_of_class.numel();
+  *result = first_rows(prefix ? rows_of_class : rows_of_class.contiguous(), sizes);
   return true;
 }
 
@@ -326,6 +383,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("nonzero.out", nonzero_out);
   m.impl("masked_select", select_by_mask);
   m.impl("masked_select.out", masked_select_out);
+  m.impl("repeat_interleave.Tensor", repeat_interleave_of);
   m.impl("equal", equal);
 }
 

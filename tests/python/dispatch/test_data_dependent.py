@@ -33,6 +33,52 @@ def test_a_new_count_in_the_same_class_does_not_compile(compiled_by) -> None:
     assert compiled_by(lambda: [d.masked_select(m) for m in masks]) == 0
 
 
+@pytest.mark.parametrize("repeats", [[1, 2, 0, 3], [0, 0], [], [5], list(range(40))])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_repeat_interleave(repeats: list[int], dtype: torch.dtype) -> None:
+    counts = torch.tensor(repeats, dtype=dtype)
+    expected = torch.repeat_interleave(counts)
+    result = torch.repeat_interleave(counts.to("neuron"))
+    assert torch.equal(result.cpu(), expected) and result.dtype == expected.dtype
+    strided = torch.stack([counts, counts], 1).to("neuron")[:, 0]
+    assert torch.equal(torch.repeat_interleave(strided).cpu(), expected)
+    assert torch.equal(torch.repeat_interleave(strided, output_size=sum(repeats)).cpu(), expected)
+    rows = torch.randn(len(repeats), 3)
+    assert torch.equal(rows.to("neuron").repeat_interleave(strided, 0).cpu(), rows.repeat_interleave(counts, 0))
+
+
+def test_a_new_total_of_repeats_in_the_same_class_does_not_compile(compiled_by) -> None:
+    _ = torch.repeat_interleave(torch.tensor([20, 15]).to("neuron"))
+    others = [torch.tensor(r).to("neuron") for r in ([40, 2], [0, 60])]
+    assert compiled_by(lambda: [torch.repeat_interleave(r) for r in others]) == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.bfloat16, torch.bool, torch.uint8])
+@pytest.mark.parametrize("shape", [(), (1,), (50,), (6, 7), (0,), (0, 3)])
+def test_unique(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    x = torch.randint(0, 9, shape).to(dtype)
+    for asked in ((True, True), (True, False), (False, True), (False, False)):
+        for layout in (x, x.t() if x.dim() == 2 else x):
+            expected = torch.ops.aten._unique2(layout, True, *asked)
+            for got, want in zip(torch.ops.aten._unique2(layout.to("neuron"), True, *asked), expected, strict=True):
+                assert torch.equal(got.cpu(), want) and got.dtype == want.dtype
+
+
+def test_every_nan_is_unique_and_zeros_are_equal() -> None:
+    x = torch.tensor([3.0, torch.nan, 0.0, torch.nan, -0.0])
+    got = torch.unique(x.to("neuron"), return_counts=True)
+    want = torch.unique(x, return_counts=True)
+    assert torch.equal(got[0].cpu().nan_to_num(9), want[0].nan_to_num(9)) and torch.equal(got[1].cpu(), want[1])
+
+
+def test_an_index_by_a_mask_has_the_strides_of_the_cpu() -> None:
+    x = torch.randn(5, 3, 4).transpose(1, 2)
+    for mask in (torch.tensor([True, False, True, True, False]), x[..., 0] > 0):
+        result, expected = x.to("neuron")[mask.to("neuron")], x[mask]
+        assert torch.equal(result.cpu(), expected) and result.stride() == expected.stride()
+
+
 def test_boolean_indexing_reads() -> None:
     x = torch.arange(24.0).reshape(4, 6)
     rows, full = torch.tensor([True, False, True, True]), x % 5 == 0

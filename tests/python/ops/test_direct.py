@@ -226,3 +226,72 @@ def test_what_pytorch_refuses_has_no_metadata(case):
         func(*args, **kwargs)
     described = oracle.describe_call(func, args, kwargs, True)
     assert lib.infer(oracle.operator_name(func), described) is None
+
+
+@pytest.mark.parametrize("rows", range(5))
+@pytest.mark.parametrize("columns", range(5))
+def test_triangle_indices_of_every_offset(rows, columns):
+    for offset in range(-6, 7):
+        for func in (aten.tril_indices.default, aten.triu_indices.default):
+            check(func, rows, columns, offset)
+
+
+def test_triangle_indices_of_long_triangles():
+    for func in (aten.tril_indices.default, aten.triu_indices.default):
+        check(func, 130, 130, 1)
+        check(func, 3, 3000, -1, dtype=torch.int32)
+        check(func, 3000, 3, 1)
+
+
+@pytest.mark.parametrize("turns", [1, 9, 30])
+def test_complex_logcumsumexp_counts_the_turns_of_the_imaginary_part_as_one_by_one(turns):
+    torch.manual_seed(0)
+    x = torch.complex(3 * torch.randn(5, 100), turns * torch.randn(5, 100)).to(torch.complex128)
+    for dim in (0, 1):
+        check(aten.logcumsumexp.default, x, dim)
+        check(aten.logcumsumexp.default, torch.where(x.real > 2, torch.complex(x.real - torch.inf, x.imag), x), dim)
+
+
+def test_complex_logaddexp_of_what_is_not_finite():
+    inf, nan = torch.inf, torch.nan
+    numbers = [complex(a, b) for a in (inf, -inf, nan, 0.0, 2.0, -300.0) for b in (inf, -inf, nan, 0.0, 1.5, -4.0, 20.0)]
+    a, b = torch.tensor(list(itertools.product(numbers, numbers))).unbind(1)
+    check(aten.logaddexp.default, a.contiguous(), b.contiguous())
+    check(aten.logsumexp.default, torch.stack([a, b]), [0])
+
+
+@pytest.mark.parametrize("order", range(11))
+def test_polygamma_on_both_sides_of_zero(order):
+    special = [0.0, -0.0, -1.0, -7.0, 1e-3, -1e-3, 1e4, 1e20, torch.inf, -torch.inf, torch.nan]
+    x = torch.cat([torch.linspace(-12.3, 12.4, 801, dtype=torch.float64), torch.tensor(special, dtype=torch.float64)])
+    check(aten.polygamma.default, order, x)
+    check(aten.polygamma.default, order, torch.linspace(0.1, 12.3, 200))
+
+
+@pytest.mark.parametrize("order", [0.0, 1.0, 2.0, 2.5, torch.inf, -1.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_embedding_renorm_scales_the_rows_that_are_named(order, dtype):
+    torch.manual_seed(0)
+    table, index = torch.randn(6, 5).to(dtype), torch.tensor([[1, 1], [3, 5]])
+    check(aten.embedding_renorm.default, table, index, 1.5, order)
+    check(aten.embedding_renorm.default, table.t().contiguous().t(), index.int(), 1.5, order)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_dropout_backward_keeps_what_is_not_finite(dtype):
+    grad, mask = torch.tensor([1.0, torch.nan, torch.inf]).to(dtype), torch.tensor([True, False, False])
+    check(aten.native_dropout_backward.default, grad, mask, 2.0)
+
+
+@pytest.mark.parametrize("shape", [(3, 6), (2, 6, 3), (2, 6, 4, 5), (1, 6, 2, 3, 4)], ids=str)
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_group_norm_keeps_the_memory_format(shape, channels_last):
+    x, g, w = torch.randn(shape), torch.randn(shape), torch.randn(6)
+    if channels_last and len(shape) == 4:
+        x, g = (t.contiguous(memory_format=torch.channels_last) for t in (x, g))
+    sizes = (shape[0], 6, x.numel() // shape[0] // 6, 2)
+    for weight in (w, None):
+        results = aten.native_group_norm.default(x, weight, weight, *sizes, 1e-5)
+        check(aten.native_group_norm.default, x, weight, weight, *sizes, 1e-5)
+        mask = [True, weight is not None, weight is not None]
+        check(aten.native_group_norm_backward.default, g, x, *results[1:], weight, *sizes, mask)

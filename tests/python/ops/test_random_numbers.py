@@ -74,3 +74,12 @@ def test_increment_depends_on_the_number_of_elements_only():
     one = lib.rng_increment("aten::rand", oracle.describe_call(aten.rand.default, ([6, 4],), {}, True), "f32")
     two = lib.rng_increment("aten::rand", oracle.describe_call(aten.rand.default, ([24],), {}, True), "f32")
     assert one == two >= 24 // 4
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+def test_complex_uniform_numbers_have_two_independent_uniform_parts(dtype):
+    x = draw(aten.uniform.default, torch.zeros(4000, dtype=dtype), 2.0, 3.0)
+    for part in (x.real.double(), x.imag.double()):
+        assert part.min() >= 2 and part.max() <= 3
+        assert abs(part.mean() - 2.5) < 0.03 and abs(part.var() - 1 / 12) < 0.01
+    assert abs(torch.corrcoef(torch.stack([x.real, x.imag]))[0, 1]) < 0.06
