@@ -15,7 +15,11 @@
 namespace neuron::runtime {
 
 inline constexpr size_t kGranule = size_t{2} << 20;      // segments start and end on these
+#if defined(__SANITIZE_THREAD__)
+inline constexpr size_t kCoreSpan = size_t{1} << 30;     // ThreadSanitizer leaves a process little address space
+#else
 inline constexpr size_t kCoreSpan = size_t{64} << 30;    // address space of one core: more than any core's HBM
+#endif
 inline constexpr int kMaxCores = 128;
 
 struct Block;

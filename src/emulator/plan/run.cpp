@@ -34,13 +34,10 @@ void LoopNode::run(Context& c, uint32_t, uint32_t) {
   int64_t per_piece = std::max<int64_t>(1, static_cast<int64_t>(5000 / each));
   per_piece = std::min(per_piece, std::max<int64_t>(1, trip / (threads * 4)));
   const int64_t pieces = (trip + per_piece - 1) / per_piece;
-  std::vector<Context*> contexts(static_cast<size_t>(threads), nullptr);
   c.may_fork = false;
-  c.plan->ready_workers(threads);
+  const std::vector<Context*>& contexts = c.plan->fork(threads, c, own_tiles);
   c.launch->pool.parallel_for(pieces, [&](int64_t piece, int worker) {
-    Context*& mine = contexts[static_cast<size_t>(worker)];
-    if (!mine) mine = worker == 0 ? &c : &c.plan->fork(worker, c, own_tiles);
-    iterate(*mine, piece * per_piece, std::min<int64_t>(trip, (piece + 1) * per_piece));
+    iterate(*contexts[static_cast<size_t>(worker)], piece * per_piece, std::min<int64_t>(trip, (piece + 1) * per_piece));
   });
   c.may_fork = true;
   c.plan->join(c);
@@ -70,14 +67,12 @@ void GroupNode::run(Context& c, uint32_t first, uint32_t last) {
   }
   const uint32_t total = last - first;
   const uint32_t pieces = std::min<uint32_t>({total, static_cast<uint32_t>(threads) * 4, static_cast<uint32_t>(nanoseconds / 5000) + 1});
-  std::vector<Context*> contexts(static_cast<size_t>(threads), nullptr);
   static const std::vector<RegionTile> none;
   c.may_fork = false;
-  c.plan->ready_workers(threads);
+  const std::vector<Context*>& contexts = c.plan->fork(threads, c, none);
   c.launch->pool.parallel_for(pieces, [&](int64_t piece, int worker) {
-    Context*& mine = contexts[static_cast<size_t>(worker)];
-    if (!mine) mine = worker == 0 ? &c : &c.plan->fork(worker, c, none);
-    strips(*mine, first + static_cast<uint32_t>(total * piece / pieces), first + static_cast<uint32_t>(total * (piece + 1) / pieces));
+    strips(*contexts[static_cast<size_t>(worker)], first + static_cast<uint32_t>(total * piece / pieces),
+           first + static_cast<uint32_t>(total * (piece + 1) / pieces));
     if (worker == 0) check_interrupt(c, nanoseconds / pieces);
   });
   c.may_fork = true;
@@ -131,21 +126,27 @@ void Plan::ready_workers(int threads) {
   }
 }
 
-Context& Plan::fork(int worker, const Context& parent, const std::vector<RegionTile>& own) {
-  Context& c = *current_->workers[static_cast<size_t>(worker)];
-  c.bases = parent.bases;
-  std::copy(std::begin(parent.counters), std::end(parent.counters), std::begin(c.counters));
-  c.launch = parent.launch;
-  c.worker = worker;
-  c.may_fork = false;
-  c.failed = false;
+const std::vector<Context*>& Plan::fork(int threads, Context& parent, const std::vector<RegionTile>& own) {
+  ready_workers(threads);
+  Stream& s = *current_;
+  s.forked.assign(1, &parent);
   const size_t tensors = program_->tensors.size();
-  for (const RegionTile& t : own) {
-    uint8_t* block = c.blocks[t.object - tensors];
-    if (t.copy_in) std::memcpy(block, parent.bases[t.object], static_cast<size_t>(current_->layouts[t.object - tensors].total_bytes));
-    c.bases[t.object] = block;
+  for (int worker = 1; worker < threads; ++worker) {
+    Context& c = *s.workers[static_cast<size_t>(worker)];
+    c.bases = parent.bases;
+    std::copy(std::begin(parent.counters), std::end(parent.counters), std::begin(c.counters));
+    c.launch = parent.launch;
+    c.worker = worker;
+    c.may_fork = false;
+    c.failed = false;
+    for (const RegionTile& t : own) {
+      uint8_t* block = c.blocks[t.object - tensors];
+      if (t.copy_in) std::memcpy(block, parent.bases[t.object], static_cast<size_t>(s.layouts[t.object - tensors].total_bytes));
+      c.bases[t.object] = block;
+    }
+    s.forked.push_back(&c);
   }
-  return c;
+  return s.forked;
 }
 
 void Plan::join(Context& parent) {

@@ -58,10 +58,9 @@ class Plan final : public Executor {
   Status prepare(bool pessimistic);
   Status run(Launch& launch) override;
 
-  // Makes the contexts of workers 1..threads-1: most programs never need them. Before a parallel region, not inside.
-  void ready_workers(int threads);
-  // The context of pool worker `worker` (> 0) while `parent` forks; its tiles are the parent's except `own`.
-  Context& fork(int worker, const Context& parent, const std::vector<RegionTile>& own);
+  // One context per pool worker for a parallel region of `parent`, which is worker 0's itself. The others begin as copies, with
+  // tiles of their own for `own`. Before the region: in it, worker 0 already changes what they copy.
+  const std::vector<Context*>& fork(int threads, Context& parent, const std::vector<RegionTile>& own);
   void join(Context& parent);
 
  private:
@@ -69,7 +68,8 @@ class Plan final : public Executor {
     std::vector<NodePtr> nodes;
     std::vector<TileLayout> layouts;
     std::unique_ptr<Context> main;
-    std::vector<std::unique_ptr<Context>> workers;
+    std::vector<std::unique_ptr<Context>> workers;  // 0 is empty; most programs never need them
+    std::vector<Context*> forked;                   // of the parallel region that runs
   };
   struct Arena {
     ~Arena();
@@ -80,6 +80,7 @@ class Plan final : public Executor {
   };
 
   Status prepare_stream(size_t index, bool pessimistic);
+  void ready_workers(int threads);
   std::unique_ptr<Context> new_context(Stream& s);
   bool overlaps(const Launch& launch) const;
   Status run_streams(Launch& launch);
