@@ -104,7 +104,8 @@ def test_a_library_that_does_not_exist_is_named(run_python: Run) -> None:
 
 def test_ctrl_c_in_mid_step_leaves_a_usable_process() -> None:
     code = """
-import sys, torch, torch_neuronx
+import signal, sys, torch, torch_neuronx
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job inherits that it is ignored
 a = torch.eye(1024, device="neuron")
 print("ready", flush=True)
 interrupted = 0
@@ -127,5 +128,8 @@ print("usable", interrupted)
     assert process.stdout and process.stdout.readline().strip() == "ready"
     time.sleep(1.0)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    try:
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode == 0 and out.strip() == "usable 1", f"{out}\n{err[-3000:]}"
