@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,3 +30,21 @@ def record_claim(request: pytest.FixtureRequest) -> Callable[[str, int, int], No
 def run_everything() -> bool:
     """True when long sweeps run whole (./dev test --all)."""
     return os.environ.get("NEURON_TEST_ALL") == "1"
+
+
+@pytest.fixture(scope="session")
+def fresh_process() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """fresh_process(code, variables, timeout): the code in a process of its own, with no variable of ours but these."""
+
+    def run(code: str, variables: dict[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("NEURON_EMULATOR", "TORCH_NEURONX"))}
+        return subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=environment | variables,
+            check=False,
+        )
+
+    return run

@@ -483,8 +483,7 @@ bool has_empty_operands(const ir::Graph& g) {
 }  // namespace
 
 void canonicalize(ir::Graph& graph, const Options& options) {
-  const bool off = std::find(options.disabled_passes.begin(), options.disabled_passes.end(), "canonicalize") !=
-                   options.disabled_passes.end();
+  const bool off = !pass_enabled(options, "canonicalize");
   if (off && !has_empty_operands(graph)) return;
   Canonicalizer(graph).run();
 }

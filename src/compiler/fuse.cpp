@@ -86,8 +86,7 @@ bool Fuser::may_inline(int32_t id) {
     }
   }
   if (is_output_[static_cast<size_t>(id)] || s.depth > kMaxInlineDepth) return false;
-  for (const std::string& p : options_.disabled_passes)
-    if (p == "fuse") return false;
+  if (!pass_enabled(options_, "fuse")) return false;
   const int32_t uses = uses_[static_cast<size_t>(id)];
   if (uses <= 1) return s.weight <= kMaxInlineWeight;
   if (node.op == ir::Op::rng_bit_generator) return false;
@@ -112,9 +111,7 @@ void Fuser::drop_last_region() {
 
 bool Fuser::room_for_more(const Region& r) const {
   if (r.expression.terms.size() >= kMaxTerms || r.stores.size() >= kMaxStores) return false;
-  for (const std::string& p : options_.disabled_passes)
-    if (p == "fuse") return false;
-  return true;
+  return pass_enabled(options_, "fuse");
 }
 
 bool Fuser::try_join_map(int32_t region, int32_t id, ir::Value* missing) {
@@ -376,14 +373,14 @@ std::optional<Operand> Fuser::prologue(ir::Value value) {
 
 Status Fuser::place_dot(int32_t id) {
   const ir::Node& node = graph_.nodes[static_cast<size_t>(id)];
+  const auto& attrs = std::get<ir::DotAttrs>(node.attrs);
+  const ir::Type& right = graph_.type(node.operands[1]);
+  int64_t columns = right.elements();  // of the right operand, without batch and contraction
+  for (const auto* dims : {&attrs.rhs_batch, &attrs.rhs_contract})
+    for (int64_t d : *dims) columns /= std::max<int64_t>(1, right.shape[static_cast<size_t>(d)]);
   std::vector<Operand> operands;
   for (size_t i = 0; i < 2; ++i) {
     const ir::Value v = node.operands[i];
-    const ir::Type& right = graph_.type(node.operands[1]);
-    int64_t columns = right.elements();  // of the right operand, without batch and contraction
-    const auto& attrs = std::get<ir::DotAttrs>(node.attrs);
-    for (const auto* dims : {&attrs.rhs_batch, &attrs.rhs_contract})
-      for (int64_t d : *dims) columns /= std::max<int64_t>(1, right.shape[static_cast<size_t>(d)]);
     std::optional<Operand> computed;
     if (wants_prologue(v, i == 0 ? columns : 0)) computed = prologue(v);
     if (!computed) {

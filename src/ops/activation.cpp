@@ -10,18 +10,6 @@ namespace {
 
 using ir::Op;
 
-std::optional<DTypes> floating_rule(const Lowering& l, const Names& names) {
-  const auto types = default_rule(l, names);
-  return types && is_floating(types->common) ? types : std::nullopt;
-}
-std::optional<DTypes> float_or_complex_rule(const Lowering& l, const Names& names) {
-  const auto types = default_rule(l, names);
-  return types && is_integral(types->common) ? std::nullopt : types;
-}
-std::optional<DTypes> ordered_rule(const Lowering& l, const Names& names) {
-  const auto types = default_rule(l, names);
-  return types && is_complex(types->common) ? std::nullopt : types;
-}
 std::optional<DTypes> ordered_no_bool(const Lowering& l, const Names& names) {
   const auto types = ordered_rule(l, names);
   return types && types->common == DType::boolean ? std::nullopt : types;

@@ -18,24 +18,8 @@ std::optional<DTypes> without(DType refused, std::optional<DTypes> types) {
 std::optional<DTypes> no_bool(const Lowering& l, const Names& names) {
   return without(DType::boolean, default_rule(l, names));
 }
-std::optional<DTypes> ordered_rule(const Lowering& l, const Names& names) {  // no complex
-  const auto types = default_rule(l, names);
-  return types && is_complex(types->common) ? std::nullopt : types;
-}
 std::optional<DTypes> ordered_no_bool(const Lowering& l, const Names& names) {
   return without(DType::boolean, ordered_rule(l, names));
-}
-std::optional<DTypes> real_float_rule(const Lowering& l, const Names& names) {
-  const auto types = float_rule(l, names);
-  return types && is_complex(types->common) ? std::nullopt : types;
-}
-std::optional<DTypes> floating_rule(const Lowering& l, const Names& names) {
-  const auto types = default_rule(l, names);
-  return types && is_floating(types->common) ? types : std::nullopt;
-}
-std::optional<DTypes> float_or_complex_rule(const Lowering& l, const Names& names) {
-  const auto types = default_rule(l, names);
-  return types && is_integral(types->common) ? std::nullopt : types;
 }
 std::optional<DTypes> integer_rule(const Lowering& l, const Names& names) {
   const auto types = default_rule(l, names);
@@ -102,14 +86,6 @@ Val power_of(Lowering& l, const Val& base) {
   if (l.equals("exponent", -1) && real_float) return unary(Op::reciprocal, base);
   if (l.equals("exponent", -2) && real_float) return unary(Op::reciprocal, base * base);
   return pow(base, l.arg("exponent"));
-}
-
-// log(exp(a) + exp(b)) without overflow; `scale` = log of the base.
-Val log_add_exp(const Val& a, const Val& b, bool base2) {
-  const Val high = maximum(a, b), low = minimum(a, b);
-  const Val gap = low - high;
-  const Val sum = base2 ? high + unary(Op::log2, 1 + unary(Op::exp2, gap)) : high + unary(Op::log_plus_one, exp(gap));
-  return where(unary(Op::is_inf, a) & eq(a, b), a, sum);
 }
 
 void register_arithmetic(Registry& registry) {
@@ -210,6 +186,13 @@ void register_functions(Registry& registry) {
 }
 
 }  // namespace
+
+Val log_add_exp(const Val& a, const Val& b, bool base2) {
+  const Val high = maximum(a, b), low = minimum(a, b);
+  const Val gap = low - high;
+  const Val sum = base2 ? high + unary(Op::log2, 1 + unary(Op::exp2, gap)) : high + unary(Op::log_plus_one, exp(gap));
+  return where(unary(Op::is_inf, high), high, sum);
+}
 
 void register_binary(Registry& registry) {
   register_arithmetic(registry);

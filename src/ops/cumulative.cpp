@@ -14,14 +14,6 @@ namespace {
 using ir::Op;
 using ir::Reducer;
 
-std::optional<DTypes> ordered_rule(const Lowering& l, const Names& names) {
-  const auto types = move_rule(l, names);
-  return types && is_complex(types->common) ? std::nullopt : types;
-}
-std::optional<DTypes> float_or_complex_rule(const Lowering& l, const Names& names) {
-  const auto types = default_rule(l, names);
-  return types && is_integral(types->common) ? std::nullopt : types;
-}
 
 std::optional<Metas> same_shape(const Lowering& l) {
   const TensorMeta& m = l.meta("self");
@@ -45,12 +37,6 @@ Val doubling_scan(Val x, int64_t dim, double identity, Combine combine) {
   const int64_t n = x.size(dim);
   for (int64_t step = 1; step < n; step *= 2) x = combine(x, shifted(x, dim, step, identity));
   return x;
-}
-
-Val log_add(const Val& a, const Val& b) {
-  const Val high = maximum(a, b), low = minimum(a, b);
-  const Val sum = high + unary(Op::log_plus_one, exp(low - high));
-  return where(unary(Op::is_inf, high), high, sum);
 }
 
 // In halves the sums are right but for whole turns of the imaginary part. One by one, as CPU adds, sum k is within a quarter
@@ -86,7 +72,7 @@ void register_cumulative(Registry& registry) {
   NEURON_OP("aten::cumsum", promotes(sum_rule, {"self"}), result(same_shape), scan_of(Reducer::add));
   NEURON_OP("aten::cumprod", promotes(sum_rule, {"self"}), result(same_shape), scan_of(Reducer::multiply));
   for (const bool largest : {true, false}) {
-    NEURON_OP(largest ? "aten::cummax" : "aten::cummin", promotes(ordered_rule, {"self"}),
+    NEURON_OP(largest ? "aten::cummax" : "aten::cummin", promotes(ordered_move_rule, {"self"}),
               result(ResultRule([](const Lowering& l) -> std::optional<Metas> {
                 auto metas = same_shape(l);
                 metas->push_back(contiguous_meta(DType::i64, l.meta("self").shape));
@@ -103,7 +89,8 @@ void register_cumulative(Registry& registry) {
     const Val x = l.arg("self");
     if (x.rank() == 0) return x;
     const int64_t dim = l.dim("dim", x.rank());
-    return is_complex(x.dtype()) ? complex_log_cumsum_exp(x, dim) : doubling_scan(x, dim, -kInfinity, log_add);
+    if (is_complex(x.dtype())) return complex_log_cumsum_exp(x, dim);
+    return doubling_scan(x, dim, -kInfinity, [](const Val& a, const Val& b) { return log_add_exp(a, b, false); });
   });
 }
 

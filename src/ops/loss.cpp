@@ -13,10 +13,6 @@ enum Reduction : int64_t { kNone, kMean, kSum };  // at::Reduction
 
 Reduction reduction_of(const Lowering& l) { return static_cast<Reduction>(l.int_("reduction", kMean)); }
 
-std::optional<DTypes> floating_rule(const Lowering& l, const Names& names) {
-  const auto types = default_rule(l, names);
-  return types && is_floating(types->common) ? types : std::nullopt;
-}
 
 // A value per element, or one number.
 std::optional<Metas> loss_result(const Lowering& l) {

@@ -137,6 +137,26 @@ std::optional<DTypes> float_rule(const Lowering& l, const Names& names) {
   return arithmetic(common);
 }
 
+std::optional<DTypes> floating_rule(const Lowering& l, const Names& names) {
+  const auto types = default_rule(l, names);
+  return types && is_floating(types->common) ? types : std::nullopt;
+}
+
+std::optional<DTypes> float_or_complex_rule(const Lowering& l, const Names& names) {
+  const auto types = default_rule(l, names);
+  return types && is_integral(types->common) ? std::nullopt : types;
+}
+
+std::optional<DTypes> ordered_rule(const Lowering& l, const Names& names) {
+  const auto types = default_rule(l, names);
+  return types && is_complex(types->common) ? std::nullopt : types;
+}
+
+std::optional<DTypes> real_float_rule(const Lowering& l, const Names& names) {
+  const auto types = float_rule(l, names);
+  return types && is_complex(types->common) ? std::nullopt : types;
+}
+
 std::optional<DTypes> compare_rule(const Lowering& l, const Names& names) {
   auto types = arithmetic(common_dtype(l, names));
   if (types) types->result = DType::boolean;
@@ -178,6 +198,11 @@ std::optional<DTypes> move_rule(const Lowering& l, const Names& names) {
   const auto common = common_dtype(l, names);
   if (!common) return std::nullopt;
   return DTypes{*common, *common, *common};
+}
+
+std::optional<DTypes> ordered_move_rule(const Lowering& l, const Names& names) {
+  const auto types = move_rule(l, names);
+  return types && is_complex(types->common) ? std::nullopt : types;
 }
 
 std::optional<DTypes> sum_rule(const Lowering& l, const Names& names) {

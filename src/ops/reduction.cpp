@@ -10,10 +10,6 @@ using ir::Reducer;
 
 std::vector<int64_t> reduce_dims(Lowering& l, const Val& x) { return l.dims("dim", x.rank()); }
 
-std::optional<DTypes> ordered_rule(const Lowering& l, const Names& names) {
-  const auto types = move_rule(l, names);
-  return types && is_complex(types->common) ? std::nullopt : types;
-}
 // any, all: bool, but u8 stays u8.
 std::optional<DTypes> logical_rule(const Lowering& l, const Names& names) {
   auto types = move_rule(l, names);
@@ -111,22 +107,22 @@ void register_extremes(Registry& registry) {
   for (const bool largest : {true, false}) {
     const Reducer reducer = largest ? Reducer::maximum : Reducer::minimum;
     const std::string max = largest ? "max" : "min";
-    NEURON_OP("aten::a" + max, promotes(ordered_rule, {"self"}), result(extreme_result), [reducer](Lowering& l) {
+    NEURON_OP("aten::a" + max, promotes(ordered_move_rule, {"self"}), result(extreme_result), [reducer](Lowering& l) {
       const Val x = l.arg("self");
       return reduce(reducer, x, reduce_dims(l, x), l.flag("keepdim"));
     });
-    NEURON_OP("aten::" + max, promotes(ordered_rule, {"self"}), result(extreme_result), [reducer](Lowering& l) {
+    NEURON_OP("aten::" + max, promotes(ordered_move_rule, {"self"}), result(extreme_result), [reducer](Lowering& l) {
       const Val x = l.arg("self");
       return reduce(reducer, x, all_dims(x));
     });
     NEURON_OP(
-        "aten::" + max + ".dim", promotes(ordered_rule, {"self"}), result(value_and_index), [reducer, largest](Lowering& l) {
+        "aten::" + max + ".dim", promotes(ordered_move_rule, {"self"}), result(value_and_index), [reducer, largest](Lowering& l) {
           const Val x = l.arg("self");
           const auto dims = reduce_dims(l, x);
           const bool keep = l.flag("keepdim");
           return std::vector<Val>{reduce(reducer, x, dims, keep), arg_extreme(largest, x, dims.empty() ? 0 : dims[0], keep)};
         });
-    NEURON_OP("aten::arg" + max, promotes(ordered_rule, {"self"}), result(ResultRule([](const Lowering& l) {
+    NEURON_OP("aten::arg" + max, promotes(ordered_move_rule, {"self"}), result(ResultRule([](const Lowering& l) {
                 auto metas = extreme_result(l);
                 if (metas) (*metas)[0]->dtype = DType::i64;
                 return metas;
@@ -138,7 +134,7 @@ void register_extremes(Registry& registry) {
                 return keep_dims(arg_extreme(largest, flatten(x), 0, false), x, all_dims(x), keep);
               });
   }
-  NEURON_OP("aten::aminmax", promotes(ordered_rule, {"self"}), result(ResultRule([](const Lowering& l) {
+  NEURON_OP("aten::aminmax", promotes(ordered_move_rule, {"self"}), result(ResultRule([](const Lowering& l) {
               auto metas = extreme_result(l);
               if (metas) metas->push_back((*metas)[0]);
               return metas;

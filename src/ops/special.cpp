@@ -14,10 +14,6 @@ using ir::Op;
 
 constexpr int64_t kLargestOrder = 20;
 
-std::optional<DTypes> real_float_rule(const Lowering& l, const Names& names) {
-  const auto types = float_rule(l, names);
-  return types && is_complex(types->common) ? std::nullopt : types;
-}
 std::optional<DTypes> no_bool_rule(const Lowering& l, const Names& names) {
   return l.meta("self").dtype == DType::boolean ? std::nullopt : real_float_rule(l, names);
 }

@@ -6,17 +6,9 @@
 namespace neuron::ops {
 namespace {
 
-std::optional<DTypes> ordered_rule(const Lowering& l, const Names& names) {
-  const auto types = default_rule(l, names);
-  return types && is_complex(types->common) ? std::nullopt : types;
-}
 std::optional<DTypes> no_bool_rule(const Lowering& l, const Names& names) {
   const auto types = default_rule(l, names);
   return types && types->common == DType::boolean ? std::nullopt : types;
-}
-std::optional<DTypes> no_integer_rule(const Lowering& l, const Names& names) {
-  const auto types = default_rule(l, names);
-  return types && is_integral(types->common) ? std::nullopt : types;
 }
 std::optional<DTypes> lerp_rule(const Lowering& l, const Names& names) {
   const auto types = same_rule(l, names);
@@ -105,7 +97,7 @@ void register_ternary(Registry& registry) {
 
   NEURON_OP("aten::addcmul", promotes(no_bool_rule, {"self", "tensor1", "tensor2"}), result(pointwise),  // + value * t1 * t2
             [](Lowering& l) { return l.arg("self") + l.scalar("value") * (l.arg("tensor1") * l.arg("tensor2")); });
-  NEURON_OP("aten::addcdiv", promotes(no_integer_rule, {"self", "tensor1", "tensor2"}), result(pointwise),
+  NEURON_OP("aten::addcdiv", promotes(float_or_complex_rule, {"self", "tensor1", "tensor2"}), result(pointwise),
             [](Lowering& l) { return l.arg("self") + l.scalar("value") * l.arg("tensor1") / l.arg("tensor2"); });
   NEURON_OP("aten::lerp.Tensor", promotes(lerp_rule, {"self", "end", "weight"}), result(pointwise),
             [](Lowering& l) { return lerp(l.arg("self"), l.arg("end"), l.arg("weight")); });

@@ -68,21 +68,9 @@ std::optional<DTypes> integral_rule(const Lowering& l, const Names& names) {
   const auto types = default_rule(l, names);
   return types && is_integral(types->common) ? types : std::nullopt;
 }
-std::optional<DTypes> no_complex_rule(const Lowering& l, const Names& names) {
-  const auto types = default_rule(l, names);
-  return types && is_complex(types->common) ? std::nullopt : types;
-}
 std::optional<DTypes> no_complex_no_bool_rule(const Lowering& l, const Names& names) {
-  const auto types = no_complex_rule(l, names);
+  const auto types = ordered_rule(l, names);
   return types && types->common == DType::boolean ? std::nullopt : types;
-}
-std::optional<DTypes> floating_rule(const Lowering& l, const Names& names) {
-  const auto types = default_rule(l, names);
-  return types && is_floating(types->common) ? types : std::nullopt;
-}
-std::optional<DTypes> real_float_rule(const Lowering& l, const Names& names) {
-  const auto types = float_rule(l, names);
-  return types && is_complex(types->common) ? std::nullopt : types;
 }
 std::optional<DTypes> angle_rule(const Lowering& l, const Names& names) {
   auto types = float_rule(l, names);
@@ -193,7 +181,7 @@ void register_unary(Registry& registry) {
   register_predicates(registry);
   NEURON_OP("aten::neg", promotes(no_bool_rule), result(pointwise), [](Lowering& l) { return -l.arg("self"); });
   NEURON_OP("aten::abs", promotes(abs_rule), result(pointwise), [](Lowering& l) { return abs(l.arg("self")); });
-  NEURON_OP("aten::sign", promotes(no_complex_rule), result(pointwise), [](Lowering& l) { return sign_of(l.arg("self")); });
+  NEURON_OP("aten::sign", promotes(ordered_rule), result(pointwise), [](Lowering& l) { return sign_of(l.arg("self")); });
   NEURON_OP("aten::sgn", promotes(default_rule), result(pointwise), [](Lowering& l) { return sgn(l.arg("self")); });
   NEURON_OP("aten::bitwise_not", promotes(integral_rule), result(pointwise), [](Lowering& l) { return !l.arg("self"); });
   NEURON_OP("aten::angle", promotes(angle_rule), result(angle_result), [](Lowering& l) { return angle(l.arg("self")); });

@@ -14,6 +14,11 @@
 
 namespace neuron::emulator::plan {
 
+bool adds_to_result(bool accumulate, uint8_t levels, const Context& c) {
+  for (int l = 0; l < isa::kMaxLoops; ++l) accumulate = accumulate || ((levels >> l & 1) && c.counters[l] > 0);
+  return accumulate;
+}
+
 bool is_matrix_unit_type(DType t) { return t == DType::bf16 || t == DType::f8e4m3fn || t == DType::f8e5m2; }
 
 bool flatten(Ref* r) {
@@ -97,8 +102,7 @@ class MatmulNode final : public Node {
   uint8_t accumulate_levels = 0;
 
   void run(Context& c, uint32_t, uint32_t) override {
-    bool adds = accumulate;
-    for (int l = 0; l < isa::kMaxLoops; ++l) adds = adds || ((accumulate_levels >> l & 1) && c.counters[l] > 0);
+    const bool adds = adds_to_result(accumulate, accumulate_levels, c);
     const int width = kernels().panel_width;
     const uint32_t depth = unit ? static_cast<uint32_t>(round_up(static_cast<int>(k), isa::kMatrixUnitBlock)) : k;
     const uint32_t panels = (n + width - 1) / width;
@@ -149,8 +153,7 @@ class MatmulNode final : public Node {
  private:
   // Into how many pieces of rows this goes: to the pool when nothing else is parallel.
   int row_pieces(const Context& c) const {
-    const int threads = c.may_fork ? c.launch->pool.threads() : 1;
-    return threads > 1 && nanoseconds > kForkNanoseconds && m > 12 ? std::min<int>(threads, static_cast<int>(m) / 6) : 1;
+    return m > 12 ? std::min<int>(threads_for(c, nanoseconds), static_cast<int>(m) / 6) : 1;
   }
 
   // Rows [first, last), in pieces of kDepth along k. Packing goes piece by piece too, so that what is packed is still in L2.
@@ -205,8 +208,7 @@ class WideMatmulNode final : public Node {
   uint8_t accumulate_levels = 0;
 
   void run(Context& c, uint32_t, uint32_t) override {
-    bool adds = accumulate;
-    for (int l = 0; l < isa::kMaxLoops; ++l) adds = adds || ((accumulate_levels >> l & 1) && c.counters[l] > 0);
+    const bool adds = adds_to_result(accumulate, accumulate_levels, c);
     T* rows = reinterpret_cast<T*>(matmul_scratch(c, (size_t{k} * n + n) * sizeof(T) + 64));
     T* sum = rows + size_t{k} * n;
     const uint8_t* b_at = address(b, c);
@@ -274,9 +276,8 @@ class PackNode final : public Node {
   int64_t panel_floats = 0;
 
   void run(Context& c, uint32_t, uint32_t) override {
-    const int threads = c.may_fork && nanoseconds > kForkNanoseconds ? c.launch->pool.threads() : 1;
     const uint32_t lines = (k + kLines - 1) / kLines;
-    const uint32_t pieces = std::min(lines, static_cast<uint32_t>(threads));
+    const uint32_t pieces = std::min(lines, static_cast<uint32_t>(threads_for(c, nanoseconds)));
     float* scratch = matmul_scratch(c, kTransposeScratch * pieces * 4 + 64);
     const uint8_t* from = address(src, c);
     uint8_t* to = address(dst, c);

@@ -18,6 +18,8 @@ inline constexpr int kUnitWidth = 32;
 void pack_unit_rows(uint16_t* out, ptrdiff_t panel_stride, const uint8_t* at, int64_t k_stride, int64_t n_stride, DType type, uint32_t k,
                     uint32_t n, uint32_t depth);
 
+// Whether this execution of a matmul adds to its result: always, or behind the first round of one of the loops `levels`.
+bool adds_to_result(bool accumulate, uint8_t levels, const Context& c);
 bool is_matrix_unit_type(DType t);  // bf16 and fp8
 bool flatten(Ref* r);               // rank <= 1 with the same elements, or false
 

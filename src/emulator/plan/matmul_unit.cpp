@@ -39,8 +39,7 @@ class UnitMatmulNode final : public Node {
   uint8_t accumulate_levels = 0;
 
   void run(Context& c, uint32_t, uint32_t) override {
-    bool adds = accumulate;
-    for (int l = 0; l < isa::kMaxLoops; ++l) adds = adds || ((accumulate_levels >> l & 1) && c.counters[l] > 0);
+    const bool adds = adds_to_result(accumulate, accumulate_levels, c);
     const uint32_t depth = round_up(k, isa::kMatrixUnitBlock), panels = (n + kUnitWidth - 1) / kUnitWidth;
     const size_t own_panel = size_t{depth} * kUnitWidth;
     const size_t a_elements = a_direct ? 0 : size_t{round_up(m, kUnitRows)} * depth * segments;
@@ -92,10 +91,9 @@ class UnitMatmulNode final : public Node {
       part.m = static_cast<int>(last - first);
       kernels().unit_matmul(part);
     };
-    const int threads = c.may_fork ? c.launch->pool.threads() : 1;
     const uint32_t blocks = (m + 2 * kUnitRows - 1) / (2 * kUnitRows);
-    if (threads < 2 || nanoseconds < kForkNanoseconds || blocks < 2) return rows(0, m);
-    const uint32_t pieces = std::min<uint32_t>(static_cast<uint32_t>(threads), blocks);
+    const uint32_t pieces = std::min(static_cast<uint32_t>(threads_for(c, nanoseconds)), blocks);
+    if (pieces < 2) return rows(0, m);
     c.launch->pool.parallel_for(pieces, [&](int64_t i, int) {
       const uint32_t first = static_cast<uint32_t>(blocks * i / pieces) * 2 * kUnitRows, end = static_cast<uint32_t>(blocks * (i + 1) / pieces) * 2 * kUnitRows;
       rows(first, std::min(m, end));

@@ -27,7 +27,7 @@ void LoopNode::iterate(Context& c, int64_t from, int64_t to) {
 }
 
 void LoopNode::run(Context& c, uint32_t, uint32_t) {
-  const int threads = parallel && c.may_fork && nanoseconds > kForkNanoseconds ? c.launch->pool.threads() : 1;
+  const int threads = parallel ? threads_for(c, nanoseconds) : 1;
   if (threads < 2) return iterate(c, 0, trip);
   // Pieces of at least 5 us, and a few per thread for balance.
   const double each = nanoseconds / trip;
@@ -60,16 +60,15 @@ void GroupNode::strips(Context& c, uint32_t first, uint32_t last) {
 }
 
 void GroupNode::run(Context& c, uint32_t first, uint32_t last) {
-  const int threads = c.may_fork && nanoseconds > kForkNanoseconds && last - first > 1 ? c.launch->pool.threads() : 1;
+  const int threads = last - first > 1 ? threads_for(c, nanoseconds) : 1;
   if (threads < 2) {
     strips(c, first, last);
     return;
   }
   const uint32_t total = last - first;
   const uint32_t pieces = std::min<uint32_t>({total, static_cast<uint32_t>(threads) * 4, static_cast<uint32_t>(nanoseconds / 5000) + 1});
-  static const std::vector<RegionTile> none;
   c.may_fork = false;
-  const std::vector<Context*>& contexts = c.plan->fork(threads, c, none);
+  const std::vector<Context*>& contexts = c.plan->fork(threads, c, {});
   c.launch->pool.parallel_for(pieces, [&](int64_t piece, int worker) {
     strips(*contexts[static_cast<size_t>(worker)], first + static_cast<uint32_t>(total * piece / pieces),
            first + static_cast<uint32_t>(total * (piece + 1) / pieces));

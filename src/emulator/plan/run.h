@@ -8,6 +8,11 @@ namespace neuron::emulator::plan {
 inline constexpr double kForkNanoseconds = 20000;       // less work than this stays on the calling thread
 inline constexpr double kInterruptNanoseconds = 200000;  // estimated work between interrupt checks
 
+// Threads for work of that length: one inside a parallel region, or when it is too short to share.
+inline int threads_for(const Context& c, double nanoseconds) {
+  return c.may_fork && nanoseconds > kForkNanoseconds ? c.launch->pool.threads() : 1;
+}
+
 // Where a tile's host block comes from while a parallel region runs.
 struct RegionTile {
   uint32_t object = 0;

@@ -29,6 +29,12 @@ struct Maker {
     auto strides = ir::contiguous_strides(t.shape);
     return b.parameter(std::move(t), next++, std::move(strides));
   }
+  Value product(Value x, Value w) {
+    ir::DotAttrs d;
+    d.lhs_contract = {1};
+    d.rhs_contract = {0};
+    return b.dot_general(x, w, d);
+  }
   void out(Value v, int32_t alias = -1) { b.output(v, ir::contiguous_strides(b.type(v).shape), alias); }
   size_t regions(const Options& options = {}) { return lines(*describe_regions(graph, options)); }
 };
@@ -93,10 +99,7 @@ TEST(Fuse, ReductionTakesItsProducersIn) {
 TEST(Fuse, EpilogueJoinsTheProduct) {
   Maker m;
   Value x = m.in(f32({64, 32})), w = m.in(f32({48, 32})), bias = m.in(f32({48}));
-  ir::DotAttrs d;
-  d.lhs_contract = {1};
-  d.rhs_contract = {0};
-  Value y = m.b.dot_general(x, m.b.transpose(w, {1, 0}), d);
+  Value y = m.product(x, m.b.transpose(w, {1, 0}));
   m.out(m.b.unary(Op::gelu, m.b.binary(Op::add, y, m.b.broadcast_in_dim(bias, {64, 48}, {1}))));
   EXPECT_EQ(m.regions(), 1u);
 }
@@ -105,11 +108,8 @@ TEST(Fuse, PrologueJoinsTheProduct) {
   // Dequantised weights: the scaled copy is never in memory.
   Maker m;
   Value x = m.in(f32({64, 32})), w = m.in({DType::i8, {48, 32}}), scale = m.in(f32({48}));
-  ir::DotAttrs d;
-  d.lhs_contract = {1};
-  d.rhs_contract = {0};
   Value weights = m.b.binary(Op::multiply, m.b.convert(w, DType::f32), m.b.broadcast_in_dim(scale, {48, 32}, {0}));
-  m.out(m.b.dot_general(x, m.b.transpose(weights, {1, 0}), d));
+  m.out(m.product(x, m.b.transpose(weights, {1, 0})));
   Options off;
   off.disabled_passes = {"prologue"};
   EXPECT_EQ(m.regions(), 1u);
@@ -117,14 +117,11 @@ TEST(Fuse, PrologueJoinsTheProduct) {
 }
 
 TEST(Fuse, AProducerWithARegionOfItsOwnIsNoPrologue) {
-  // relu joins the first product as its epilogue: computed once, stored once.
+  // tanh joins the first product as its epilogue: computed once, stored once.
   Maker m;
   Value x = m.in(f32({64, 32})), w = m.in(f32({32, 48})), v = m.in(f32({48, 16}));
-  ir::DotAttrs d;
-  d.lhs_contract = {1};
-  d.rhs_contract = {0};
-  Value h = m.b.dot_general(x, w, d);
-  m.out(m.b.dot_general(m.b.unary(Op::tanh, h), v, d));
+  Value h = m.product(x, w);
+  m.out(m.product(m.b.unary(Op::tanh, h), v));
   EXPECT_EQ(m.regions(), 2u);
   Options off;
   off.disabled_passes = {"prologue"};
@@ -183,10 +180,7 @@ TEST(Tile, PiecesCoverEveryElementOnce) {
 TEST(PlanMemory, ScratchOfDisjointLifetimesSharesBytes) {
   Maker m;
   Value x = m.in(f32({256, 256}));
-  ir::DotAttrs d;
-  d.lhs_contract = {1};
-  d.rhs_contract = {0};
-  for (int i = 0; i < 8; ++i) x = m.b.dot_general(x, x, d);
+  for (int i = 0; i < 8; ++i) x = m.product(x, x);
   m.out(x);
   auto program = compile(m.graph);
   ASSERT_TRUE(program.ok());

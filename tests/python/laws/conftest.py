@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,19 +12,11 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
-def run_python() -> Callable[..., str]:
+def run_python(fresh_process: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., str]:
     """run_python(code, NAME=value, ...): what the code prints in a fresh process with these environment variables."""
 
     def run(code: str, **variables: str) -> str:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("NEURON_EMULATOR", "TORCH_NEURONX"))}
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", code],
-            capture_output=True,
-            text=True,
-            timeout=400,
-            env=environment | variables,
-            check=False,
-        )
+        done = fresh_process(code, variables, timeout=400)
         assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}"
         return done.stdout
 
