@@ -40,9 +40,9 @@ std::optional<DType> dtype_from_name(std::string_view name);
 // The enumerator for a raw byte of a container or a cache file, or nothing if the byte names no type.
 std::optional<DType> dtype_from_raw(uint8_t raw);
 
-bool is_floating(DType t);   // f8e4m3fn .. f64
-bool is_complex(DType t);    // c64, c128
-bool is_integer(DType t);    // u8 .. i64, without bool
+bool is_floating(DType t);  // f8e4m3fn .. f64
+bool is_complex(DType t);   // c64, c128
+bool is_integer(DType t);   // u8 .. i64, without bool
 bool is_signed_integer(DType t);
 bool is_unsigned_integer(DType t);
 // f32 for c64, f64 for c128, the type itself otherwise.

@@ -26,7 +26,8 @@ constexpr Variable kTable[] = {
     {"TORCH_NEURONX_DISABLE_PASSES", Kind::text, "", "comma-separated pass names", "compiler passes to leave out"},
     {"NEURON_LAUNCH_BLOCKING", Kind::boolean, "0", "0|1", "synchronise after every launch so that errors name their line"},
     {"NEURON_RT_VISIBLE_CORES", Kind::text, "", "N or N-M or comma list", "logical cores this process uses"},
-    {"NEURON_EMULATOR_INSTANCE", Kind::text, "", "a name", "software instance shared by the ranks of one job; empty = private"},
+    {"NEURON_EMULATOR_INSTANCE", Kind::text, "", "a name",
+     "software instance shared by the ranks of one job; empty = private"},
     {"NEURON_EMULATOR_INSTANCE_TYPE", Kind::choice, "trn2.3xlarge", "trn2.3xlarge|trn2.48xlarge", "what is emulated"},
     {"NEURON_EMULATOR_HBM_BYTES", Kind::bytes, "0", "bytes, suffix K, M or G; 0 = the chip's", "HBM per logical core"},
     {"NEURON_EMULATOR_ISA", Kind::choice, "auto", "auto|scalar|avx2|avx512|amx", "host instruction set of the kernels"},
@@ -45,10 +46,17 @@ bool parse_integer(std::string_view text, bool suffixes, int64_t* out) {
   int64_t scale = 1;
   if (suffixes && !text.empty()) {
     switch (text.back()) {
-      case 'K': scale = int64_t{1} << 10; break;
-      case 'M': scale = int64_t{1} << 20; break;
-      case 'G': scale = int64_t{1} << 30; break;
-      default: break;
+      case 'K':
+        scale = int64_t{1} << 10;
+        break;
+      case 'M':
+        scale = int64_t{1} << 20;
+        break;
+      case 'G':
+        scale = int64_t{1} << 30;
+        break;
+      default:
+        break;
     }
     if (scale != 1) text.remove_suffix(1);
   }
@@ -63,9 +71,12 @@ bool parse_integer(std::string_view text, bool suffixes, int64_t* out) {
 bool valid(const Variable& v, std::string_view value) {
   int64_t number = 0;
   switch (v.kind) {
-    case Kind::text: return true;
-    case Kind::boolean: return value == "0" || value == "1";
-    case Kind::bytes: return parse_integer(value, true, &number) && number >= 0;
+    case Kind::text:
+      return true;
+    case Kind::boolean:
+      return value == "0" || value == "1";
+    case Kind::bytes:
+      return parse_integer(value, true, &number) && number >= 0;
     case Kind::integer: {
       if (!parse_integer(value, false, &number)) return false;
       const size_t dots = v.valid.find("..");

@@ -44,8 +44,7 @@ inline uint32_t f32_to_small(float f) {
   const uint32_t sign = (u >> 31) << (E + M);
   const uint32_t a = u & 0x7fffffffu;
   constexpr uint32_t exp_mask = (1u << E) - 1u;
-  constexpr uint32_t nan_pattern =
-      finite_only ? ((exp_mask << M) | ((1u << M) - 1u)) : ((exp_mask << M) | (1u << (M - 1)));
+  constexpr uint32_t nan_pattern = finite_only ? ((exp_mask << M) | ((1u << M) - 1u)) : ((exp_mask << M) | (1u << (M - 1)));
   if (a > 0x7f800000u) return sign | nan_pattern;
   if (a == 0x7f800000u) return sign | (finite_only ? nan_pattern : (exp_mask << M));
   const int exp = static_cast<int>(a >> 23) - 127;

@@ -30,9 +30,7 @@ class [[nodiscard]] Status {
   const std::string& message() const { return message_; }
 
   // The same error with "where: " in front, for callers that know more than the callee.
-  Status within(const std::string& where) const {
-    return ok() ? *this : Status(code_, where + ": " + message_);
-  }
+  Status within(const std::string& where) const { return ok() ? *this : Status(code_, where + ": " + message_); }
 
  private:
   Code code_ = Code::ok;
@@ -75,10 +73,10 @@ class [[nodiscard]] Result {
 #define NEURON_CONCAT(a, b) NEURON_CONCAT_INNER(a, b)
 
 // Returns the Status of `expr` from the enclosing function when it is an error.
-#define NEURON_RETURN_IF_ERROR(expr)                   \
-  do {                                                 \
-    ::neuron::Status neuron_status_ = (expr);          \
-    if (!neuron_status_.ok()) return neuron_status_;   \
+#define NEURON_RETURN_IF_ERROR(expr)                 \
+  do {                                               \
+    ::neuron::Status neuron_status_ = (expr);        \
+    if (!neuron_status_.ok()) return neuron_status_; \
   } while (0)
 
 // `NEURON_ASSIGN(auto x, f())`: x = the value of the Result, or returns its Status.

@@ -81,8 +81,8 @@ class AttentionTiles {
   const DType dtype_;
   Index batch_, head_;
   TileId diagonal_ = 0;
-  // Copies of the tiles of one query tile. A rotating tile occupies its bytes during the whole loop: with share_tiles_, query
-  // tiles that are written out one after the other do not rotate, so that they can lie in the same place.
+  // Copies of the tiles of one query tile. A rotating tile occupies its bytes during the whole loop: with share_tiles_,
+  // query tiles that are written out one after the other do not rotate, so that they can lie in the same place.
   const bool share_tiles_;
   uint32_t buffers_ = 2;
 };

@@ -15,7 +15,7 @@ constexpr int32_t kMaxInlineDepth = 32;
 constexpr int32_t kCheapWeight = 6;  // operations that may be repeated in several regions
 constexpr int32_t kMaxPrologueWeight = 6;
 constexpr int64_t kMaxPrologueColumns = 1024;  // two blocks of the moving operand
-constexpr size_t kMaxTerms = 300;    // of one region
+constexpr size_t kMaxTerms = 300;              // of one region
 constexpr size_t kMaxStores = 40;
 constexpr size_t kMaxSiblingTerms = 48;  // of a region that takes in nodes it shares no value with
 constexpr int64_t kRowsWorthPartitions = 16;
@@ -343,8 +343,8 @@ bool Fuser::wants_prologue(ir::Value value, int64_t columns) const {
   if (!is_map_op(node.op) || node.op == ir::Op::convert || s.region >= 0 || copies_.count(key(value))) return false;
   if (s.dep >= 0 && plan_.regions[static_cast<size_t>(s.dep)].kind != RegionKind::node) return false;
   const DType dtype = node.types[0].dtype;
-  return is_floating(dtype) && size_of(dtype) <= 4 && s.weight <= kMaxPrologueWeight && s.loads >= 1 && columns <= kMaxPrologueColumns &&
-         pass_enabled(options_, "fuse") && pass_enabled(options_, "prologue");
+  return is_floating(dtype) && size_of(dtype) <= 4 && s.weight <= kMaxPrologueWeight && s.loads >= 1 &&
+         columns <= kMaxPrologueColumns && pass_enabled(options_, "fuse") && pass_enabled(options_, "prologue");
 }
 
 std::optional<Operand> Fuser::prologue(ir::Value value) {

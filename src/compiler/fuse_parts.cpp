@@ -166,8 +166,8 @@ Status Fuser::write_output(int32_t output) {
   store.view = {0, out.strides};
   // Assembled from parts: the parts go to the output itself.
   if ((op == ir::Op::concatenate || op == ir::Op::pad) && out.alias < 0 && out.strides == dense_strides(shape) &&
-      std::none_of(plan_.value_in_output.begin(), plan_.value_in_output.end(),
-                   [&](const auto& p) { return p.first == v; })) {
+      std::none_of(
+          plan_.value_in_output.begin(), plan_.value_in_output.end(), [&](const auto& p) { return p.first == v; })) {
     plan_.value_in_output.emplace_back(v, output);
     return {};
   }

@@ -21,7 +21,8 @@ void visit_views(Expression& expression, const Visit& visit) {
 
 // The accesses behind kOut, in a fixed order: the epilogue's views and stores, the prologues of the left and right operand.
 template <class Visit>
-void visit_further_accesses(Expression& epilogue, std::vector<Store>& stores, std::vector<Operand>& operands, const Visit& visit) {
+void visit_further_accesses(Expression& epilogue, std::vector<Store>& stores, std::vector<Operand>& operands,
+                            const Visit& visit) {
   visit_views(epilogue, [&](View& view) { visit(view, MatmulSpace::Side::out); });
   for (Store& store : stores) visit(store.view, MatmulSpace::Side::out);
   visit_views(operands[0].prologue, [&](View& view) { visit(view, MatmulSpace::Side::lhs); });
@@ -37,7 +38,8 @@ class SpaceBuilder {
 
   Result<MatmulSpace> build() {
     space_.sides = {MatmulSpace::Side::lhs, MatmulSpace::Side::rhs, MatmulSpace::Side::out};
-    visit_further_accesses(expression_, stores_, operands_, [&](View&, MatmulSpace::Side side) { space_.sides.push_back(side); });
+    visit_further_accesses(expression_, stores_, operands_,
+                           [&](View&, MatmulSpace::Side side) { space_.sides.push_back(side); });
     for (size_t i = 0; i < attrs_.lhs_batch.size(); ++i) {
       NEURON_RETURN_IF_ERROR(result_dim(DimRole::batch, attrs_.lhs_batch[i], attrs_.rhs_batch[i]));
     }
@@ -46,7 +48,8 @@ class SpaceBuilder {
     for (int64_t d : free_dims(rhs_, attrs_.rhs_batch, attrs_.rhs_contract))
       NEURON_RETURN_IF_ERROR(result_dim(DimRole::n, -1, d));
     for (size_t i = 0; i < attrs_.lhs_contract.size(); ++i) {
-      space_.dims.push_back(new_dim(DimRole::k, lhs_.shape[attrs_.lhs_contract[i]], attrs_.lhs_contract[i], attrs_.rhs_contract[i], 1));
+      space_.dims.push_back(
+          new_dim(DimRole::k, lhs_.shape[attrs_.lhs_contract[i]], attrs_.lhs_contract[i], attrs_.rhs_contract[i], 1));
     }
     if (next_ != expression_.rank()) return internal_error("dot_general: the region's space is not the result's");
     return std::move(space_);
@@ -122,7 +125,8 @@ class SpaceBuilder {
 
 // Gives every expression and store the collapsed space: the epilogue without contracted dimensions (which come last), the
 // prologues all of it.
-void rewrite_expressions(const MatmulSpace& space, Expression& epilogue, std::vector<Store>& stores, std::vector<Operand>& operands) {
+void rewrite_expressions(const MatmulSpace& space, Expression& epilogue, std::vector<Store>& stores,
+                         std::vector<Operand>& operands) {
   const auto set_extents = [&](Expression& expression, bool contracted) {
     expression.extents.clear();
     for (const MatmulDim& dim : space.dims) {
@@ -182,8 +186,8 @@ Frame frame_of(const MatmulSpace& space, const MatmulBlock& block, bool contract
 }
 
 // Computes one block of an operand into `dst`.
-Status run_prologue(EmitContext& context, const MatmulSpace& space, const Operand& operand, int32_t node, const MatmulBlock& block,
-                    const isa::Access& dst) {
+Status run_prologue(EmitContext& context, const MatmulSpace& space, const Operand& operand, int32_t node,
+                    const MatmulBlock& block, const isa::Access& dst) {
   ProgramBuilder& builder = context.builder;
   TileEmitter tile(context, operand.prologue, frame_of(space, block, true));
   NEURON_ASSIGN(const OnChip value, tile.materialize(operand.root));

@@ -140,12 +140,7 @@ void ProgramBuilder::loop(int64_t trips, isa::LoopKind kind, const std::function
 void ProgramBuilder::for_tiles(int64_t extent, int64_t tile, isa::LoopKind kind,
                                const std::function<void(const TileIndex&)>& body, LoopFacts facts) {
   const int64_t full = extent / tile, tail = extent % tile;
-  loop(
-      full, kind,
-      [&](int level) {
-        body({Index::of_loop(level, tile), tile});
-      },
-      facts);
+  loop(full, kind, [&](int level) { body({Index::of_loop(level, tile), tile}); }, facts);
   if (tail > 0) body({Index(full * tile), tail});
 }
 

@@ -16,7 +16,9 @@ class Builder {
   Graph& graph() { return graph_; }
   const Type& type(Value v) const;  // f32[] for an absent value
   Status status() const { return status_; }
-  void fail(Status status) { if (status_.ok()) status_ = std::move(status); }
+  void fail(Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
   void set_label(std::string label);  // for nodes from now on
 
   // Leaves.
@@ -34,8 +36,8 @@ class Builder {
   Value compare(Comparison direction, Value a, Value b);
   Value select(Value pred, Value on_true, Value on_false);
   Value clamp(Value low, Value x, Value high);
-  Value convert(Value x, DType to);          // no node when the dtype is the same
-  Value bitcast(Value x, DType to);          // equal element sizes
+  Value convert(Value x, DType to);  // no node when the dtype is the same
+  Value bitcast(Value x, DType to);  // equal element sizes
 
   // Shape.
   Value reshape(Value x, std::vector<int64_t> shape);  // no node when equal

@@ -129,7 +129,8 @@ double unary_float(Op op, double x) {
     case Op::gelu_tanh:
       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / kPi) * (x + 0.044715 * x * x * x)));
     case Op::gelu_dx:
-      return 0.5 * std::erfc(-x / std::numbers::sqrt2) + x * std::exp(-0.5 * x * x) * (0.5 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+      return 0.5 * std::erfc(-x / std::numbers::sqrt2) +
+             x * std::exp(-0.5 * x * x) * (0.5 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
     case Op::gelu_tanh_dx: {
       const double t = std::tanh(std::sqrt(2 / kPi) * (x + 0.044715 * x * x * x));
       return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * std::sqrt(2 / kPi) * (1 + 3 * 0.044715 * x * x);

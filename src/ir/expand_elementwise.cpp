@@ -96,7 +96,8 @@ std::optional<Ex> float_function(Op op, Ex x) {
     case Op::gelu:
       return x * 0.5 * unary(Op::erfc, x * -std::numbers::sqrt2 * 0.5);
     case Op::gelu_dx:
-      return unary(Op::erfc, x * -std::numbers::sqrt2 * 0.5) * 0.5 + x * exp(x * x * -0.5) * (0.5 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
+      return unary(Op::erfc, x * -std::numbers::sqrt2 * 0.5) * 0.5 +
+             x * exp(x * x * -0.5) * (0.5 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi);
     case Op::gelu_tanh_dx: {
       const double slope = std::sqrt(2 / std::numbers::pi);
       const Ex squared = x * x, t = unary(Op::tanh, (x + x * squared * 0.044715) * slope);

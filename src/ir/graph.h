@@ -35,6 +35,7 @@ struct Value {
   bool present() const { return node >= 0; }
 };
 
+// clang-format off
 enum class Op : uint8_t {
   // leaves
   parameter,  // ParameterAttrs
@@ -82,10 +83,20 @@ enum class Op : uint8_t {
   custom_program,      // *: CustomProgramAttrs: an opaque tile program (NKI kernel); later
   count_
 };
+// clang-format on
 std::string_view name_of(Op op);  // "add", "dot_general", ... as StableHLO spells it
 
 enum class Comparison : uint8_t { eq, ne, lt, le, gt, ge };
-enum class Reducer : uint8_t { add, multiply, maximum, minimum, and_, or_, xor_, assign /* scatter only: last index wins */ };
+enum class Reducer : uint8_t {
+  add,
+  multiply,
+  maximum,
+  minimum,
+  and_,
+  or_,
+  xor_,
+  assign /* scatter only: last index wins */
+};
 
 struct ParameterAttrs {
   enum class Kind : uint8_t { tensor, scalar } kind = Kind::tensor;
@@ -94,16 +105,42 @@ struct ParameterAttrs {
   std::string name;
 };
 // Row-major bytes of the whole tensor, or of one element when splat.
-struct ConstantAttrs { std::vector<uint8_t> data; bool splat = false; };
-struct DimAttrs { int64_t dim = 0; };
-struct DimsAttrs { std::vector<int64_t> dims; };
-struct CompareAttrs { Comparison direction = Comparison::eq; };
-struct SliceAttrs { std::vector<int64_t> start, limit, stride; };
-struct PadAttrs { std::vector<int64_t> low, high, interior; };  // low/high may be negative
-struct StridedViewAttrs { int64_t offset = 0; std::vector<int64_t> strides; };
-struct ReduceAttrs { Reducer reducer = Reducer::add; std::vector<int64_t> dims; };
-struct ArgReduceAttrs { bool maximum = true; int64_t dim = 0; };
-struct ScanAttrs { Reducer reducer = Reducer::add; int64_t dim = 0; bool reverse = false; };
+struct ConstantAttrs {
+  std::vector<uint8_t> data;
+  bool splat = false;
+};
+struct DimAttrs {
+  int64_t dim = 0;
+};
+struct DimsAttrs {
+  std::vector<int64_t> dims;
+};
+struct CompareAttrs {
+  Comparison direction = Comparison::eq;
+};
+struct SliceAttrs {
+  std::vector<int64_t> start, limit, stride;
+};
+struct PadAttrs {
+  std::vector<int64_t> low, high, interior;
+};  // low/high may be negative
+struct StridedViewAttrs {
+  int64_t offset = 0;
+  std::vector<int64_t> strides;
+};
+struct ReduceAttrs {
+  Reducer reducer = Reducer::add;
+  std::vector<int64_t> dims;
+};
+struct ArgReduceAttrs {
+  bool maximum = true;
+  int64_t dim = 0;
+};
+struct ScanAttrs {
+  Reducer reducer = Reducer::add;
+  int64_t dim = 0;
+  bool reverse = false;
+};
 struct DotAttrs {
   std::vector<int64_t> lhs_batch, rhs_batch, lhs_contract, rhs_contract;
   DType result_dtype = DType::f32;
@@ -111,8 +148,8 @@ struct DotAttrs {
 // out[batch.., offset..] = operand[start + offset]; start = start_indices[batch.., index_vector_dim][start_index_map].
 // StableHLO clamps; `check_bounds` makes an index outside [0, dim - slice] an error instead (OutOfRange naming the op).
 struct GatherAttrs {
-  std::vector<int64_t> offset_dims, collapsed_slice_dims, operand_batching_dims, start_indices_batching_dims, start_index_map,
-      slice_sizes;
+  std::vector<int64_t> offset_dims, collapsed_slice_dims, operand_batching_dims, start_indices_batching_dims,
+      start_index_map, slice_sizes;
   int64_t index_vector_dim = 0;
   bool check_bounds = true;
 };
@@ -123,16 +160,27 @@ struct ScatterAttrs {
   Reducer combine = Reducer::add;
   bool check_bounds = true;  // false: updates outside are dropped (StableHLO)
 };
-struct SortAttrs { int64_t dim = 0; bool descending = false; };
-struct TopKAttrs { int64_t k = 0; bool largest = true; };
-struct RngAttrs { DType bits = DType::u32; };
+struct SortAttrs {
+  int64_t dim = 0;
+  bool descending = false;
+};
+struct TopKAttrs {
+  int64_t k = 0;
+  bool largest = true;
+};
+struct RngAttrs {
+  DType bits = DType::u32;
+};
 struct AttentionAttrs {
   double scale = 1.0;
-  bool causal = false;           // lower-right? no: as F.scaled_dot_product_attention, top-left aligned
+  bool causal = false;  // lower-right? no: as F.scaled_dot_product_attention, top-left aligned
   bool has_mask = false, has_keep = false;
-  double keep_scale = 1.0;       // 1/(1-p), applied to kept probabilities
+  double keep_scale = 1.0;  // 1/(1-p), applied to kept probabilities
 };
-struct CustomProgramAttrs { std::vector<uint8_t> container; std::vector<Type> results; };
+struct CustomProgramAttrs {
+  std::vector<uint8_t> container;
+  std::vector<Type> results;
+};
 
 using Attrs = std::variant<std::monostate, ParameterAttrs, ConstantAttrs, DimAttrs, DimsAttrs, CompareAttrs, SliceAttrs,
                            PadAttrs, StridedViewAttrs, ReduceAttrs, ArgReduceAttrs, ScanAttrs, DotAttrs, GatherAttrs,
@@ -143,7 +191,7 @@ struct Node {
   std::vector<Value> operands;
   std::vector<Type> types;  // one per result
   Attrs attrs;
-  int32_t label = 0;        // index into Graph::labels: the PyTorch operator this came from
+  int32_t label = 0;  // index into Graph::labels: the PyTorch operator this came from
 };
 
 struct Output {

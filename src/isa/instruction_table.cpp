@@ -42,7 +42,8 @@ constexpr Constraint kGeneral[] = {
     {"access.9",
      "an engine's operand has at most 65,535 elements in one dimension, 65,536 per partition from SBUF, 4,096 from PSUM"},
     {"access.10",
-     "TensorE reads SBUF and writes PSUM; VectorE and ScalarE use SBUF and PSUM; GpSimd uses SBUF (top_k HBM too); DMA uses HBM "
+     "TensorE reads SBUF and writes PSUM; VectorE and ScalarE use SBUF and PSUM; GpSimd uses SBUF (top_k HBM too); DMA uses "
+     "HBM "
      "and SBUF"},
     {"access.11", "only GpSimd and DMA have operands of 8-byte, 16-byte or complex element types"},
     {"access.12", "an HBM destination is an output or scratch tensor"},
@@ -305,7 +306,8 @@ constexpr InstructionInfo kTable[] = {
      kScatterReduce},
     {Opcode::top_k, "top_k", kG, kDst | kDst2 | kSrc0, 0, true, false, "dst (values), dst2 (indices), src0",
      "The k largest (or smallest) elements of each row in order, ties by lower index, NaN as the largest.", "",
-     "150 + 4 N + k cycles. NKI documentation of topk.", "A routine: any type and order; rows too long for SBUF may lie in HBM.", kTopK},
+     "150 + 4 N + k cycles. NKI documentation of topk.",
+     "A routine: any type and order; rows too long for SBUF may lie in HBM.", kTopK},
 };
 static_assert(std::size(kTable) == static_cast<size_t>(Opcode::count_));
 

@@ -59,9 +59,9 @@ struct Tile {
   uint32_t partitions = 0;           // <= 128
   uint32_t bytes_per_partition = 0;  // of one buffer
   uint32_t buffers = 1;
-  uint32_t rotate_level = 0;      // loop level whose iteration selects the buffer (unused when buffers == 1)
-  uint32_t partition_start = 0;   // placement
-  uint64_t byte_offset = 0;       // placement of buffer 0 in each partition; buffer b follows at b*bytes_per_partition
+  uint32_t rotate_level = 0;     // loop level whose iteration selects the buffer (unused when buffers == 1)
+  uint32_t partition_start = 0;  // placement
+  uint64_t byte_offset = 0;      // placement of buffer 0 in each partition; buffer b follows at b*bytes_per_partition
 };
 
 struct Dim {
@@ -70,10 +70,10 @@ struct Dim {
 };
 
 struct Access {
-  Space space = Space::none;  // none = operand absent
-  uint32_t object = 0;        // index into Program::tensors or Program::tiles
-  DType dtype = DType::f32;   // how the bytes are read (may differ from the table's dtype: bit casts)
-  uint8_t rank = 0;           // number of free dims in use; 0 = one element per partition
+  Space space = Space::none;     // none = operand absent
+  uint32_t object = 0;           // index into Program::tensors or Program::tiles
+  DType dtype = DType::f32;      // how the bytes are read (may differ from the table's dtype: bit casts)
+  uint8_t rank = 0;              // number of free dims in use; 0 = one element per partition
   uint32_t partition_start = 0;  // tiles only
   uint32_t partitions = 1;
   int64_t partition_stride = 0;  // HBM only, bytes
@@ -107,6 +107,7 @@ struct IndexPattern {
   std::array<int64_t, kMaxLoops> loop_step{};
 };
 
+// clang-format off
 enum class Opcode : uint8_t {
   // --- data movement (Engine::dma) ---
   // dst[e] = convert(src[e]); equal element counts per partition, or per whole pattern when both sides are HBM.
@@ -151,7 +152,9 @@ enum class Opcode : uint8_t {
           // ordered; ties keep the lower index first; NaN counts as largest
   count_
 };
+// clang-format on
 
+// clang-format off
 enum class AluOp : uint8_t {
   bypass,
   // arithmetic
@@ -170,8 +173,10 @@ enum class AluOp : uint8_t {
   gcd,
   count_
 };
+// clang-format on
 
 // Unary functions of `activation`. f32 has polynomials of our own (same bits at every host level).
+// clang-format off
 enum class ActFn : uint8_t {
   copy, negative, abs, sign, square, relu,
   sqrt, rsqrt, reciprocal,
@@ -185,6 +190,7 @@ enum class ActFn : uint8_t {
   real, imag, conj, angle,  // complex compute types (also defined on reals)
   count_
 };
+// clang-format on
 
 enum class OobMode : uint8_t { error, skip };
 
@@ -248,13 +254,13 @@ struct Stream {
 };
 
 struct Program {
-  std::string target = "trn2";    // a name in isa/target.h
-  std::string name;               // for people: "aten::add.Tensor", "forward graph 3"
+  std::string target = "trn2";  // a name in isa/target.h
+  std::string name;             // for people: "aten::add.Tensor", "forward graph 3"
   std::string numerics = "reference";
   std::vector<Tensor> tensors;
   std::vector<Tile> tiles;
   std::vector<Instruction> instructions;
-  std::vector<Stream> streams;    // one per physical core of the logical core: 1 or 2
+  std::vector<Stream> streams;  // one per physical core of the logical core: 1 or 2
   uint16_t semaphores = 0;
   std::vector<uint8_t> constants;
   std::vector<std::string> labels;  // [0] is ""

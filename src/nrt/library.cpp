@@ -118,14 +118,19 @@ Status check(const Library& library, NRT_STATUS status, const char* call) {
     if (words && *words) message += ": " + std::string(words);
   }
   switch (status) {
-    case NRT_RESOURCE: return out_of_memory(std::move(message));
-    case NRT_EXEC_OOB: return out_of_range(std::move(message));
+    case NRT_RESOURCE:
+      return out_of_memory(std::move(message));
+    case NRT_EXEC_OOB:
+      return out_of_range(std::move(message));
     case NRT_INVALID:
     case NRT_EXEC_BAD_INPUT:
-    case NRT_UNSUPPORTED_NEFF_VERSION: return invalid_argument(std::move(message));
+    case NRT_UNSUPPORTED_NEFF_VERSION:
+      return invalid_argument(std::move(message));
     case NRT_UNINITIALIZED:
-    case NRT_CLOSED: return unavailable(std::move(message));
-    default: return internal_error(std::move(message));
+    case NRT_CLOSED:
+      return unavailable(std::move(message));
+    default:
+      return internal_error(std::move(message));
   }
 }
 

@@ -11,6 +11,7 @@
 
 namespace neuron::nrt {
 
+// clang-format off
 #define NEURON_NRT_REQUIRED(X)                                                                                          \
   X(nrt_init) X(nrt_close) X(nrt_get_version) X(nrt_tensor_allocate) X(nrt_tensor_allocate_slice) X(nrt_tensor_free)     \
   X(nrt_tensor_get_size) X(nrt_tensor_read) X(nrt_tensor_write) X(nrt_tensor_copy) X(nrt_allocate_tensor_set)            \
@@ -26,6 +27,7 @@ namespace neuron::nrt {
   X(nrt_tensor_memset) X(nrt_get_instance_info) X(nrt_get_vnc_memory_stats) X(nrtx_last_error)                           \
   X(nrtx_last_out_of_range) X(nrtx_get_model_time) X(nrtx_get_model_timeline) X(nrtx_disassemble) X(nrtx_free)           \
   X(nrtx_get_core_clock) X(nrtx_set_executor) X(nrtx_set_threads) X(nrtx_host_isa) X(nrtx_set_interrupt_check)
+// clang-format on
 
 // Function pointers under the functions' own names; optional ones may be null.
 struct Library {

@@ -26,10 +26,9 @@ Val softplus(const Val& x, const Val& beta, const Val& threshold) {
 void register_gelu_silu(Registry& registry) {
   NEURON_OP("aten::gelu", promotes(floating_rule), result(pointwise),
             [](Lowering& l) { return unary(l.text("approximate") == "tanh" ? Op::gelu_tanh : Op::gelu, l.arg("self")); });
-  NEURON_OP("aten::gelu_backward", promotes(floating_rule, {"grad_output", "self"}), result(pointwise),
-            [](Lowering& l) {
-              return l.arg("grad_output") * unary(l.text("approximate") == "tanh" ? Op::gelu_tanh_dx : Op::gelu_dx, l.arg("self"));
-            });
+  NEURON_OP("aten::gelu_backward", promotes(floating_rule, {"grad_output", "self"}), result(pointwise), [](Lowering& l) {
+    return l.arg("grad_output") * unary(l.text("approximate") == "tanh" ? Op::gelu_tanh_dx : Op::gelu_dx, l.arg("self"));
+  });
   NEURON_OP("aten::silu", promotes(float_or_complex_rule), result(pointwise),
             [](Lowering& l) { return unary(Op::silu, l.arg("self")); });
   NEURON_OP("aten::silu_backward", promotes(float_or_complex_rule, {"grad_output", "self"}), result(pointwise),

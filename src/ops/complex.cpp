@@ -52,13 +52,12 @@ Val complex_log_add_exp(const Val& x, const Val& y) {
 }
 
 void register_complex(Registry& registry) {
-  NEURON_OP("aten::complex", promotes(parts_rule, {"real", "imag"}), result(pointwise),
-            [](Lowering& l) {
-              const Val re = l.arg("real"), im = l.arg("imag");
-              const auto shape = broadcast_shapes(re.shape(), im.shape());
-              if (!shape) return l.unsupported("parts that do not broadcast");
-              return make_complex(broadcast_to(re, *shape), broadcast_to(im, *shape));
-            });
+  NEURON_OP("aten::complex", promotes(parts_rule, {"real", "imag"}), result(pointwise), [](Lowering& l) {
+    const Val re = l.arg("real"), im = l.arg("imag");
+    const auto shape = broadcast_shapes(re.shape(), im.shape());
+    if (!shape) return l.unsupported("parts that do not broadcast");
+    return make_complex(broadcast_to(re, *shape), broadcast_to(im, *shape));
+  });
   NEURON_OP("aten::polar", promotes(parts_rule, {"abs", "angle"}), result(pointwise), [](Lowering& l) {
     const Val size = l.arg("abs"), angle = l.arg("angle");
     return make_complex(size * unary(ir::Op::cosine, angle), size * unary(ir::Op::sine, angle));

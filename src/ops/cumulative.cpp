@@ -14,7 +14,6 @@ namespace {
 using ir::Op;
 using ir::Reducer;
 
-
 std::optional<Metas> same_shape(const Lowering& l) {
   const TensorMeta& m = l.meta("self");
   l.dim("dim", static_cast<int64_t>(m.shape.size()));

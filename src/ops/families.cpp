@@ -30,13 +30,31 @@ void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
 
 static constexpr Family kFamilies[] = {
-    register_unary,      register_binary,     register_comparison, register_ternary,           register_activation,
-    register_special,    register_complex,    register_reduction,  register_statistics,        register_cumulative,
-    register_matmul,     register_indexing,   register_advanced_indexing,                      register_shape,
+    register_unary,
+    register_binary,
+    register_comparison,
+    register_ternary,
+    register_activation,
+    register_special,
+    register_complex,
+    register_reduction,
+    register_statistics,
+    register_cumulative,
+    register_matmul,
+    register_indexing,
+    register_advanced_indexing,
+    register_shape,
     register_views,
-    register_view_backward, register_factory, register_prims,
-    register_normalization, register_attention, register_loss, register_embedding, register_random,
-    register_optimizer,     register_foreach,
+    register_view_backward,
+    register_factory,
+    register_prims,
+    register_normalization,
+    register_attention,
+    register_loss,
+    register_embedding,
+    register_random,
+    register_optimizer,
+    register_foreach,
 };
 
 std::span<const Family> families() { return kFamilies; }

@@ -7,11 +7,16 @@ namespace neuron::ops {
 
 std::optional<MemoryFormat> memory_format_from_int(int64_t value) {
   switch (value) {
-    case 0: return MemoryFormat::contiguous;
-    case 1: return MemoryFormat::preserve;
-    case 2: return MemoryFormat::channels_last;
-    case 3: return MemoryFormat::channels_last_3d;
-    default: return std::nullopt;
+    case 0:
+      return MemoryFormat::contiguous;
+    case 1:
+      return MemoryFormat::preserve;
+    case 2:
+      return MemoryFormat::channels_last;
+    case 3:
+      return MemoryFormat::channels_last_3d;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -148,9 +153,12 @@ Shape preserved_strides(const Shape& shape, const Shape& strides) {
 
 Shape strides_for(MemoryFormat format, const Shape& shape, const Shape& input_strides) {
   switch (format) {
-    case MemoryFormat::contiguous: return contiguous_strides_of(shape);
-    case MemoryFormat::preserve: return preserved_strides(shape, input_strides);
-    default: return channels_last_strides(shape);
+    case MemoryFormat::contiguous:
+      return contiguous_strides_of(shape);
+    case MemoryFormat::preserve:
+      return preserved_strides(shape, input_strides);
+    default:
+      return channels_last_strides(shape);
   }
 }
 

@@ -13,7 +13,6 @@ enum Reduction : int64_t { kNone, kMean, kSum };  // at::Reduction
 
 Reduction reduction_of(const Lowering& l) { return static_cast<Reduction>(l.int_("reduction", kMean)); }
 
-
 // A value per element, or one number.
 std::optional<Metas> loss_result(const Lowering& l) {
   auto metas = pointwise(l);
@@ -65,11 +64,10 @@ void register_distances(Registry& registry) {
             });
   NEURON_OP("aten::soft_margin_loss", promotes(floating_rule, both), result(loss_result),
             [](Lowering& l) { return reduced(l, unary(ir::Op::softplus_unit, -(l.arg("self") * l.arg("target")))); });
-  NEURON_OP("aten::soft_margin_loss_backward", promotes(floating_rule, with_grad), result(pointwise),
-            [](Lowering& l) {
-              const Val x = l.arg("self"), t = l.arg("target");
-              return -(t * sigmoid(-(x * t))) * incoming(l, x.elements());
-            });
+  NEURON_OP("aten::soft_margin_loss_backward", promotes(floating_rule, with_grad), result(pointwise), [](Lowering& l) {
+    const Val x = l.arg("self"), t = l.arg("target");
+    return -(t * sigmoid(-(x * t))) * incoming(l, x.elements());
+  });
 }
 
 void register_cross_entropies(Registry& registry) {

@@ -1,12 +1,13 @@
-// ATen operator -> IR, without ATen: what src/ops' lowerings see, what src/pytorch (eager) and the FX importer (compile) call.
+// ATen operator -> IR, without ATen: what src/ops' lowerings see, what src/pytorch (eager) and the FX importer (compile)
+// call.
 //
 // One lowering serves both. The caller describes each argument by name (PyTorch's schema name) with neutral types, asks for
 // the results' metadata (eager only: shapes, dtypes, strides before anything runs), and lets the lowering append IR nodes.
 //
-// Structural or runtime: int, bool, list, dtype, str, Layout arguments are structural (their values are known here and are part
-// of the signature). Scalar and float arguments are runtime: a 0-dim IR value whose number is not known when compiling; their
-// kind (bool/int/float/complex) is structural. A lowering may declare that it must know more: structural("p") makes the
-// number known, value_classes("alpha", {1}) makes "is it one of these" known.
+// Structural or runtime: int, bool, list, dtype, str, Layout arguments are structural (their values are known here and are
+// part of the signature). Scalar and float arguments are runtime: a 0-dim IR value whose number is not known when compiling;
+// their kind (bool/int/float/complex) is structural. A lowering may declare that it must know more: structural("p") makes
+// the number known, value_classes("alpha", {1}) makes "is it one of these" known.
 #pragma once
 
 #include <complex>
@@ -47,14 +48,14 @@ struct ScalarArg {
   enum class Kind : uint8_t { boolean, integer, floating, complex } kind = Kind::floating;
   ir::Value value;
   std::optional<std::complex<double>> known;
-  std::optional<int64_t> known_int;        // exact for integers
-  std::optional<double> value_class;       // the member of value_classes() it equals, if any
+  std::optional<int64_t> known_int;   // exact for integers
+  std::optional<double> value_class;  // the member of value_classes() it equals, if any
 };
 
 struct None {};
 using TensorList = std::vector<std::optional<TensorArg>>;
-using Argument = std::variant<None, TensorArg, ScalarArg, TensorList, std::vector<ScalarArg>, bool, int64_t, DType, std::string,
-                              std::vector<int64_t>, std::vector<bool>>;
+using Argument = std::variant<None, TensorArg, ScalarArg, TensorList, std::vector<ScalarArg>, bool, int64_t, DType,
+                              std::string, std::vector<int64_t>, std::vector<bool>>;
 
 struct NamedArgument {
   std::string_view name;
@@ -87,8 +88,8 @@ std::vector<std::string> registered_operators();
 // What the signature must additionally hold for this operator.
 struct ScalarRequirement {
   std::string name;
-  bool structural = false;           // the number itself
-  std::vector<double> value_classes; // whether it equals one of these
+  bool structural = false;            // the number itself
+  std::vector<double> value_classes;  // whether it equals one of these
   // The number decides the result's shape but not its lowering (arange): infer() needs it `known`; lower() takes the shape
   // from `expected` and the number as a runtime value. The signature holds the shapes of infer()'s answer instead of the
   // number. A caller without that machinery may treat it as structural.
@@ -101,8 +102,8 @@ std::span<const ScalarRequirement> scalar_requirements(const OpDef& op);
 // outside what it knows (the caller then asks PyTorch's meta function, which also raises PyTorch's own error).
 std::optional<Metas> infer(const OpDef& op, const Call& call);
 
-// The results' IR values; one per result, absent for None results. `expected`, if given, are the metadata decided before (the
-// lowering may read them; the mechanism checks dtype and shape against what the lowering returned in debug builds and
+// The results' IR values; one per result, absent for None results. `expected`, if given, are the metadata decided before
+// (the lowering may read them; the mechanism checks dtype and shape against what the lowering returned in debug builds and
 // converts nothing silently).
 Result<std::vector<ir::Value>> lower(const OpDef& op, const Call& call, const Metas* expected, ir::Builder& builder);
 

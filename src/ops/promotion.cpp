@@ -56,8 +56,12 @@ void ResultType::join(std::optional<DType>& slot, DType dtype) {
 
 void ResultType::add(DType dtype, Category category) {
   switch (category) {
-    case Category::tensor: join(dim_, dtype); break;
-    case Category::zero_dim: join(zero_, dtype); break;
+    case Category::tensor:
+      join(dim_, dtype);
+      break;
+    case Category::zero_dim:
+      join(zero_, dtype);
+      break;
     case Category::wrapped_number:
       if (is_complex(dtype)) {
         dtype = to_complex(default_dtype_);
@@ -70,10 +74,14 @@ void ResultType::add(DType dtype, Category category) {
 
 DType scalar_dtype(ScalarArg::Kind kind) {
   switch (kind) {
-    case ScalarArg::Kind::boolean: return DType::boolean;
-    case ScalarArg::Kind::integer: return DType::i64;
-    case ScalarArg::Kind::floating: return DType::f64;
-    default: return DType::c128;
+    case ScalarArg::Kind::boolean:
+      return DType::boolean;
+    case ScalarArg::Kind::integer:
+      return DType::i64;
+    case ScalarArg::Kind::floating:
+      return DType::f64;
+    default:
+      return DType::c128;
   }
 }
 

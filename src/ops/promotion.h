@@ -22,9 +22,9 @@ struct DTypes {
 
 // c10::promoteTypes; nothing for the pairs PyTorch refuses (float8 with others, u16..u64 with integers).
 std::optional<DType> promote_types(DType a, DType b);
-DType to_complex(DType t);   // complex type that holds t
-DType opmath(DType t);       // f32 for f16 and bf16
-bool is_integral(DType t);   // integers and bool
+DType to_complex(DType t);  // complex type that holds t
+DType opmath(DType t);      // f32 for f16 and bf16
+bool is_integral(DType t);  // integers and bool
 
 // at::result_type over operands in order.
 class ResultType {
@@ -47,20 +47,20 @@ using Names = std::vector<std::string_view>;
 // A rule sees the operator's arguments and the names that take part; nothing = not valid, PyTorch reports it.
 using Rule = std::optional<DTypes> (*)(const Lowering&, const Names&);
 
-std::optional<DTypes> default_rule(const Lowering&, const Names&);   // result_type
-std::optional<DTypes> float_rule(const Lowering&, const Names&);     // result_type, integers become the default float
+std::optional<DTypes> default_rule(const Lowering&, const Names&);  // result_type
+std::optional<DTypes> float_rule(const Lowering&, const Names&);    // result_type, integers become the default float
 // default_rule for floats, for floats and complex numbers, for all but complex numbers; float_rule without complex numbers.
 std::optional<DTypes> floating_rule(const Lowering&, const Names&);
 std::optional<DTypes> float_or_complex_rule(const Lowering&, const Names&);
 std::optional<DTypes> ordered_rule(const Lowering&, const Names&);
 std::optional<DTypes> real_float_rule(const Lowering&, const Names&);
-std::optional<DTypes> compare_rule(const Lowering&, const Names&);   // computed in result_type, gives bool
-std::optional<DTypes> real_rule(const Lowering&, const Names&);      // complex operands give their real type
-std::optional<DTypes> same_rule(const Lowering&, const Names&);      // all dtypes must be equal
-std::optional<DTypes> move_rule(const Lowering&, const Names&);      // result_type, nothing computed (no f32 detour)
+std::optional<DTypes> compare_rule(const Lowering&, const Names&);       // computed in result_type, gives bool
+std::optional<DTypes> real_rule(const Lowering&, const Names&);          // complex operands give their real type
+std::optional<DTypes> same_rule(const Lowering&, const Names&);          // all dtypes must be equal
+std::optional<DTypes> move_rule(const Lowering&, const Names&);          // result_type, nothing computed (no f32 detour)
 std::optional<DTypes> ordered_move_rule(const Lowering&, const Names&);  // the same, not for complex numbers
-std::optional<DTypes> sum_rule(const Lowering&, const Names&);       // argument `dtype`, else integers become i64
-std::optional<DTypes> mean_rule(const Lowering&, const Names&);      // argument `dtype`, else a float type is required
+std::optional<DTypes> sum_rule(const Lowering&, const Names&);           // argument `dtype`, else integers become i64
+std::optional<DTypes> mean_rule(const Lowering&, const Names&);          // argument `dtype`, else a float type is required
 
 struct Promotion {
   Rule rule = nullptr;  // nullptr: arguments are taken as they are

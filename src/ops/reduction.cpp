@@ -115,13 +115,14 @@ void register_extremes(Registry& registry) {
       const Val x = l.arg("self");
       return reduce(reducer, x, all_dims(x));
     });
-    NEURON_OP(
-        "aten::" + max + ".dim", promotes(ordered_move_rule, {"self"}), result(value_and_index), [reducer, largest](Lowering& l) {
-          const Val x = l.arg("self");
-          const auto dims = reduce_dims(l, x);
-          const bool keep = l.flag("keepdim");
-          return std::vector<Val>{reduce(reducer, x, dims, keep), arg_extreme(largest, x, dims.empty() ? 0 : dims[0], keep)};
-        });
+    NEURON_OP("aten::" + max + ".dim", promotes(ordered_move_rule, {"self"}), result(value_and_index),
+              [reducer, largest](Lowering& l) {
+                const Val x = l.arg("self");
+                const auto dims = reduce_dims(l, x);
+                const bool keep = l.flag("keepdim");
+                return std::vector<Val>{reduce(reducer, x, dims, keep),
+                                        arg_extreme(largest, x, dims.empty() ? 0 : dims[0], keep)};
+              });
     NEURON_OP("aten::arg" + max, promotes(ordered_move_rule, {"self"}), result(ResultRule([](const Lowering& l) {
                 auto metas = extreme_result(l);
                 if (metas) (*metas)[0]->dtype = DType::i64;

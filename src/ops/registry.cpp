@@ -50,7 +50,9 @@ const Argument* Lowering::argument(std::string_view name) const {
 }
 
 template <class T>
-static const T* get(const Argument* a) { return a ? std::get_if<T>(a) : nullptr; }
+static const T* get(const Argument* a) {
+  return a ? std::get_if<T>(a) : nullptr;
+}
 
 const TensorArg* Lowering::tensor(std::string_view name) const { return get<TensorArg>(argument(name)); }
 const ScalarArg* Lowering::scalar_argument(std::string_view name) const { return get<ScalarArg>(argument(name)); }
@@ -285,8 +287,7 @@ OpDef& OpDef::uses_rng(std::function<int64_t(const Lowering&)> increment) {
 }
 
 OpDef& Registry::add(std::string name, Promotion promotion, ResultRule result, Body body) {
-  auto def = std::make_unique<OpDef>(
-      OpDef{name, std::move(promotion), std::move(result), std::move(body), {}, {}});
+  auto def = std::make_unique<OpDef>(OpDef{name, std::move(promotion), std::move(result), std::move(body), {}, {}});
   auto& slot = ops_[std::move(name)];
   slot = std::move(def);
   return *slot;

@@ -6,9 +6,9 @@
 //   }
 //
 // Bodies return a Val, a std::vector<Val> (one per result; Val() for a None result) or nothing after l.unsupported(..). They
-// are given operands in the compute dtype of the declared promotion and return values in it (the mechanism rounds once to the
-// result's dtype), or in the result's dtype. Functional overloads are registered under PyTorch's name. Operators without a
-// functional twin return: the new values of the mutated arguments in schema order (lists flattened), then the results.
+// are given operands in the compute dtype of the declared promotion and return values in it (the mechanism rounds once to
+// the result's dtype), or in the result's dtype. Functional overloads are registered under PyTorch's name. Operators without
+// a functional twin return: the new values of the mutated arguments in schema order (lists flattened), then the results.
 //
 // A family is one file with one register_<family>(Registry&), listed in families.h and families.cpp. README.md tells more.
 #pragma once
@@ -110,7 +110,9 @@ class Body {
   static std::vector<Val> as_list(Val v) { return {v}; }
   static std::vector<Val> as_list(std::vector<Val> v) { return v; }
   template <class F>
-  static std::vector<Val> collect(const F& function, Lowering& l) { return as_list(function(l)); }
+  static std::vector<Val> collect(const F& function, Lowering& l) {
+    return as_list(function(l));
+  }
   std::function<std::vector<Val>(Lowering&)> run_;
 };
 

@@ -243,9 +243,8 @@ void register_shape(Registry& registry) {
   });
   NEURON_OP("aten::roll", no_promotion(), result(roll_result), roll);
   NEURON_OP("aten::narrow_copy", no_promotion(), result(narrow_copy_result), narrow_copy);
-  const auto plane_result = ResultRule([](const Lowering& l) {
-    return l.meta("self").shape.size() < 2 ? std::nullopt : contiguous_like()(l);
-  });
+  const auto plane_result =
+      ResultRule([](const Lowering& l) { return l.meta("self").shape.size() < 2 ? std::nullopt : contiguous_like()(l); });
   NEURON_OP("aten::tril", no_promotion(), plane_result, [](Lowering& l) { return triangle(l, true); });
   NEURON_OP("aten::triu", no_promotion(), plane_result, [](Lowering& l) { return triangle(l, false); });
   NEURON_OP("aten::repeat", no_promotion(), result(ResultRule([](const Lowering& l) -> std::optional<Metas> {

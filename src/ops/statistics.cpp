@@ -33,8 +33,8 @@ Moments moments(Lowering& l) {
   const double correction = l.has("correction") ? l.number("correction").value_or(1) : l.flag("unbiased", true) ? 1 : 0;
   const Val mean = sum(x, dims, true) / count;
   const Val distance = x - mean;
-  const Val squared = is_complex(x.dtype()) ? real(distance) * real(distance) + imag(distance) * imag(distance)
-                                            : distance * distance;
+  const Val squared =
+      is_complex(x.dtype()) ? real(distance) * real(distance) + imag(distance) * imag(distance) : distance * distance;
   const Val variance = sum(squared, dims, keep) / std::max(count - correction, 0.0);
   return {keep ? mean : reshape(mean, reduced_shape(x.shape(), dims, false)), variance};
 }
@@ -51,15 +51,13 @@ void register_variance(Registry& registry) {
   for (const bool root : {false, true}) {
     const std::string name = root ? "aten::std" : "aten::var";
     const auto finish = [root](const Val& variance) { return root ? sqrt(variance) : variance; };
-    NEURON_OP(name + ".correction", promotes(variance_rule, {"self"}), result(reduction),
-              [finish](Lowering& l) { return finish(moments(l).variance); })
-        .structural("correction");
-    NEURON_OP(name + "_mean.correction", promotes(variance_rule, {"self"}), result(with_mean),
-              [finish](Lowering& l) {
-                const Moments m = moments(l);
-                return std::vector<Val>{convert(finish(m.variance), l.result_dtype()), convert(m.mean, l.common())};
-              })
-        .structural("correction");
+    NEURON_OP(name + ".correction", promotes(variance_rule, {"self"}), result(reduction), [finish](Lowering& l) {
+      return finish(moments(l).variance);
+    }).structural("correction");
+    NEURON_OP(name + "_mean.correction", promotes(variance_rule, {"self"}), result(with_mean), [finish](Lowering& l) {
+      const Moments m = moments(l);
+      return std::vector<Val>{convert(finish(m.variance), l.result_dtype()), convert(m.mean, l.common())};
+    }).structural("correction");
   }
 }
 
@@ -105,13 +103,13 @@ void register_norms(Registry& registry) {
     const double p = l.has(order) ? l.number(order).value_or(2) : 2;
     return vector_norm(x, p, l.dims("dim", x.rank()), l.flag("keepdim"));
   };
-  NEURON_OP("aten::linalg_vector_norm", promotes(norm_rule, {"self"}), result(norm_result),
-            [norm](Lowering& l) { return norm(l, "ord"); })
-      .structural("ord");
+  NEURON_OP("aten::linalg_vector_norm", promotes(norm_rule, {"self"}), result(norm_result), [norm](Lowering& l) {
+    return norm(l, "ord");
+  }).structural("ord");
   for (const char* suffix : {"Scalar", "ScalarOpt_dim", "ScalarOpt_dtype", "ScalarOpt_dim_dtype"}) {
-    NEURON_OP(std::string("aten::norm.") + suffix, promotes(norm_rule, {"self"}), result(norm_result),
-              [norm](Lowering& l) { return norm(l, "p"); })
-        .structural("p");
+    NEURON_OP(std::string("aten::norm.") + suffix, promotes(norm_rule, {"self"}), result(norm_result), [norm](Lowering& l) {
+      return norm(l, "p");
+    }).structural("p");
   }
 }
 

@@ -22,9 +22,7 @@ Val limit(Lowering& l, const char* low, const char* high) {
   return x;
 }
 
-std::optional<Metas> clamp_result(const Lowering& l) {
-  return l.has("min") || l.has("max") ? pointwise(l) : std::nullopt;
-}
+std::optional<Metas> clamp_result(const Lowering& l) { return l.has("min") || l.has("max") ? pointwise(l) : std::nullopt; }
 
 // The numerically stable form: exact at both ends.
 Val lerp(const Val& start, const Val& end, const Val& weight) {

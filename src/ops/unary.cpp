@@ -38,10 +38,14 @@ Val angle(const Val& x) {
 
 double largest_finite(DType t) {
   switch (t) {
-    case DType::f16: return 65504.0;
-    case DType::bf16: return 3.3895313892515355e38;
-    case DType::f64: return std::numeric_limits<double>::max();
-    default: return std::numeric_limits<float>::max();
+    case DType::f16:
+      return 65504.0;
+    case DType::bf16:
+      return 3.3895313892515355e38;
+    case DType::f64:
+      return std::numeric_limits<double>::max();
+    default:
+      return std::numeric_limits<float>::max();
   }
 }
 
@@ -94,20 +98,34 @@ void register_float_functions(Registry& registry) {
     bool complex;
   };
   static constexpr Function kFunctions[] = {
-      {"exp", Op::exponential, true},       {"expm1", Op::exponential_minus_one, true},
-      {"exp2", Op::exp2, true},             {"log", Op::log, true},
-      {"log2", Op::log2, true},             {"log10", Op::log10, true},
-      {"log1p", Op::log_plus_one, true},    {"sqrt", Op::sqrt, true},
-      {"rsqrt", Op::rsqrt, true},           {"sin", Op::sine, true},
-      {"cos", Op::cosine, true},            {"tan", Op::tan, true},
-      {"asin", Op::asin, true},             {"acos", Op::acos, true},
-      {"atan", Op::atan, true},             {"sinh", Op::sinh, true},
-      {"cosh", Op::cosh, true},             {"tanh", Op::tanh, true},
-      {"asinh", Op::asinh, true},           {"acosh", Op::acosh, true},
-      {"atanh", Op::atanh, true},           {"sigmoid", Op::logistic, true},
-      {"reciprocal", Op::reciprocal, true}, {"erf", Op::erf, false},
-      {"erfc", Op::erfc, false},            {"erfinv", Op::erf_inv, false},
-      {"lgamma", Op::lgamma, false},        {"digamma", Op::digamma, false},
+      {"exp", Op::exponential, true},
+      {"expm1", Op::exponential_minus_one, true},
+      {"exp2", Op::exp2, true},
+      {"log", Op::log, true},
+      {"log2", Op::log2, true},
+      {"log10", Op::log10, true},
+      {"log1p", Op::log_plus_one, true},
+      {"sqrt", Op::sqrt, true},
+      {"rsqrt", Op::rsqrt, true},
+      {"sin", Op::sine, true},
+      {"cos", Op::cosine, true},
+      {"tan", Op::tan, true},
+      {"asin", Op::asin, true},
+      {"acos", Op::acos, true},
+      {"atan", Op::atan, true},
+      {"sinh", Op::sinh, true},
+      {"cosh", Op::cosh, true},
+      {"tanh", Op::tanh, true},
+      {"asinh", Op::asinh, true},
+      {"acosh", Op::acosh, true},
+      {"atanh", Op::atanh, true},
+      {"sigmoid", Op::logistic, true},
+      {"reciprocal", Op::reciprocal, true},
+      {"erf", Op::erf, false},
+      {"erfc", Op::erfc, false},
+      {"erfinv", Op::erf_inv, false},
+      {"lgamma", Op::lgamma, false},
+      {"digamma", Op::digamma, false},
   };
   for (const Function& f : kFunctions) {
     NEURON_OP(std::string("aten::") + f.name, promotes(f.complex ? float_rule : real_float_rule), result(pointwise),

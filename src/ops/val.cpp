@@ -17,9 +17,7 @@ int64_t Val::size(int64_t dim) const {
 
 std::string describe(const Val& x) { return x.present() ? ir::to_string(x.builder().type(x.value())) : "nothing"; }
 
-Val full(ir::Builder& b, DType dtype, const Shape& shape, double value) {
-  return {b, b.splat({dtype, shape}, value)};
-}
+Val full(ir::Builder& b, DType dtype, const Shape& shape, double value) { return {b, b.splat({dtype, shape}, value)}; }
 Val full_int(ir::Builder& b, DType dtype, const Shape& shape, int64_t value) {
   return {b, b.splat_int({dtype, shape}, value)};
 }
@@ -201,9 +199,7 @@ Val reduce(ir::Reducer reducer, const Val& x, const std::vector<int64_t>& dims, 
   for (int64_t d : dims) shape[d] = 1;
   return reshape(y, shape);
 }
-Val sum(const Val& x, const std::vector<int64_t>& dims, bool keep) {
-  return reduce(ir::Reducer::add, x, dims, keep);
-}
+Val sum(const Val& x, const std::vector<int64_t>& dims, bool keep) { return reduce(ir::Reducer::add, x, dims, keep); }
 
 Val sum_to(const Val& x, const Shape& shape) {
   const Shape from = x.shape();

@@ -84,7 +84,7 @@ Val log(const Val& x);
 Val sqrt(const Val& x);
 Val tanh(const Val& x);
 Val sigmoid(const Val& x);
-Val abs(const Val& x);  // of complex: the real modulus
+Val abs(const Val& x);     // of complex: the real modulus
 Val is_nan(const Val& x);  // false for integers
 Val maximum(const Val& a, const Val& b);
 Val minimum(const Val& a, const Val& b);

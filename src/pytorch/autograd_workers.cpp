@@ -10,7 +10,8 @@
 namespace neuron::pytorch {
 namespace {
 
-// A backward pass of one node without work. A thread runs it after what it still holds, and nothing in it is known to Python.
+// A backward pass of one node without work. A thread runs it after what it still holds, and nothing in it is known to
+// Python.
 struct Marker final : torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& inputs) override { return {}; }
 };

@@ -1,7 +1,7 @@
 // The reserved range that device addresses come from, and the map address -> (segment, offset).
 //
-// The range is reserved with PROT_NONE, so a host dereference of a device address faults. Each core owns a fixed part; a part
-// is divided into granules, and each granule knows its segment: look-up is two loads and needs no lock.
+// The range is reserved with PROT_NONE, so a host dereference of a device address faults. Each core owns a fixed part; a
+// part is divided into granules, and each granule knows its segment: look-up is two loads and needs no lock.
 #pragma once
 
 #include <atomic>
@@ -14,11 +14,11 @@
 
 namespace neuron::runtime {
 
-inline constexpr size_t kGranule = size_t{2} << 20;      // segments start and end on these
+inline constexpr size_t kGranule = size_t{2} << 20;  // segments start and end on these
 #if defined(__SANITIZE_THREAD__)
-inline constexpr size_t kCoreSpan = size_t{1} << 30;     // ThreadSanitizer leaves a process little address space
+inline constexpr size_t kCoreSpan = size_t{1} << 30;  // ThreadSanitizer leaves a process little address space
 #else
-inline constexpr size_t kCoreSpan = size_t{64} << 30;    // address space of one core: more than any core's HBM
+inline constexpr size_t kCoreSpan = size_t{64} << 30;  // address space of one core: more than any core's HBM
 #endif
 inline constexpr int kMaxCores = 128;
 
@@ -41,9 +41,12 @@ class AddressSpace {
 
   Status reserve();  // idempotent
   bool contains(const void* address) const {
-    return base_ && static_cast<const char*>(address) >= base_ && static_cast<const char*>(address) < base_ + kMaxCores * kCoreSpan;
+    return base_ && static_cast<const char*>(address) >= base_ &&
+           static_cast<const char*>(address) < base_ + kMaxCores * kCoreSpan;
   }
-  int core_of(const void* address) const { return static_cast<int>((static_cast<const char*>(address) - base_) / kCoreSpan); }
+  int core_of(const void* address) const {
+    return static_cast<int>((static_cast<const char*>(address) - base_) / kCoreSpan);
+  }
   // The segment that contains the address, or null.
   Segment* find(const void* address) const {
     return contains(address)

@@ -6,9 +6,9 @@
 namespace neuron::runtime {
 namespace {
 
-constexpr size_t kSmallLimit = size_t{1} << 20;      // requests up to this share small segments
+constexpr size_t kSmallLimit = size_t{1} << 20;  // requests up to this share small segments
 constexpr size_t kSmallSegment = size_t{2} << 20;
-constexpr size_t kLargeSegment = size_t{20} << 20;   // for requests below kLargeLimit
+constexpr size_t kLargeSegment = size_t{20} << 20;  // for requests below kLargeLimit
 constexpr size_t kLargeLimit = size_t{10} << 20;
 
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
@@ -95,8 +95,8 @@ Status Allocator::exhausted(size_t bytes) {
   return out_of_memory("NeuronCore out of memory. Tried to allocate " + readable(bytes) + " (" + std::to_string(bytes) +
                        " bytes). Core " + std::to_string(core_) + " has " + readable(limit) + " of HBM, of which " +
                        readable(limit > used ? limit - used : 0) + " (" + std::to_string(limit > used ? limit - used : 0) +
-                       " bytes) are free; PyTorch holds " + readable(allocated) + " in tensors and " + readable(cached) + " (" +
-                       std::to_string(cached) + " bytes) cached.");
+                       " bytes) are free; PyTorch holds " + readable(allocated) + " in tensors and " + readable(cached) +
+                       " (" + std::to_string(cached) + " bytes) cached.");
 }
 
 Block* Allocator::take_free(size_t bytes, bool small) {
@@ -108,7 +108,8 @@ Block* Allocator::take_free(size_t bytes, bool small) {
   // A big block is not broken for a small large-pool request when that would leave most of it idle behind a live tensor.
   Block* block = *it;
   from.erase(it);
-  if (block->previous || block->next) shrink(stats_.inactive_split_count, 1), shrink(stats_.inactive_split_bytes, block->bytes);
+  if (block->previous || block->next)
+    shrink(stats_.inactive_split_count, 1), shrink(stats_.inactive_split_bytes, block->bytes);
   return block;
 }
 
@@ -119,8 +120,7 @@ Result<Block*> Allocator::new_segment(size_t bytes, bool small) {
   segment->bytes = segment_bytes;
   segment->small = small;
   NEURON_RETURN_IF_ERROR(nrt::check(
-      library_,
-      library_.nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core_, segment_bytes, "segment", &segment->tensor),
+      library_, library_.nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, core_, segment_bytes, "segment", &segment->tensor),
       "nrt_tensor_allocate"));
   if (Status placed = AddressSpace::get().place(segment.get()); !placed.ok()) {
     library_.nrt_tensor_free(&segment->tensor);

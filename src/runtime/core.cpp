@@ -89,8 +89,7 @@ Result<nrt_tensor_t*> Core::scalar_slots(size_t slots) {
     if (scalars_) library.nrt_tensor_free(&scalars_);  // slices of it keep the storage alive
     const size_t capacity = std::max<size_t>(1024, slots);
     NEURON_RETURN_IF_ERROR(nrt::check(
-        library,
-        library.nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, index, capacity * 8, "runtime scalars", &scalars_),
+        library, library.nrt_tensor_allocate(NRT_TENSOR_PLACEMENT_DEVICE, index, capacity * 8, "runtime scalars", &scalars_),
         "nrt_tensor_allocate"));
     scalar_capacity_ = capacity;
   }

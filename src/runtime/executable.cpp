@@ -15,8 +15,8 @@ struct Binding {
   TensorBinding tensor;
   const void* address = nullptr;
   nrt_tensor_t* slice = nullptr;
-  int borrowed = -1;        // output: input whose slice it shares, because an in-place pair must be one tensor in both sets
-  uint64_t version = 0;     // counts rebinds
+  int borrowed = -1;     // output: input whose slice it shares, because an in-place pair must be one tensor in both sets
+  uint64_t version = 0;  // counts rebinds
   uint64_t borrowed_version = 0;
 };
 
@@ -24,8 +24,8 @@ struct Binding {
 
 class Executable {
  public:
-  Executable(Core& core, nrt_model_t* model, const std::vector<TensorBinding>& inputs, const std::vector<TensorBinding>& outputs,
-             int scalar_slots)
+  Executable(Core& core, nrt_model_t* model, const std::vector<TensorBinding>& inputs,
+             const std::vector<TensorBinding>& outputs, int scalar_slots)
       : core_(core), model_(model), scalar_slots_(scalar_slots) {
     for (const TensorBinding& t : inputs) inputs_.push_back({t});
     for (const TensorBinding& t : outputs) outputs_.push_back({t});
@@ -137,10 +137,11 @@ Status Executable::bind(nrt_tensor_set_t* set, Binding& b, const void* address) 
                             ", the executable on core " + std::to_string(core_.index));
   }
   nrt_tensor_t* slice = nullptr;
-  NEURON_RETURN_IF_ERROR(nrt::check(library,
-                                    library.nrt_tensor_allocate_slice(segment->tensor, static_cast<const char*>(address) - segment->base,
-                                                                      b.tensor.bytes, b.tensor.name.c_str(), &slice),
-                                    "nrt_tensor_allocate_slice"));
+  NEURON_RETURN_IF_ERROR(
+      nrt::check(library,
+                 library.nrt_tensor_allocate_slice(segment->tensor, static_cast<const char*>(address) - segment->base,
+                                                   b.tensor.bytes, b.tensor.name.c_str(), &slice),
+                 "nrt_tensor_allocate_slice"));
   const NRT_STATUS added = library.nrt_add_tensor_to_tensor_set(set, b.tensor.name.c_str(), slice);
   if (b.slice && b.borrowed < 0) library.nrt_tensor_free(&b.slice);
   b.slice = slice;
@@ -155,7 +156,8 @@ Status Executable::bind_scalars(const uint64_t* values) {
   NEURON_ASSIGN(nrt_tensor_t* const parent, core_.scalar_slots(scalar_slots_));
   if (parent != scalar_parent_) {
     nrt_tensor_t* slice = nullptr;
-    NEURON_RETURN_IF_ERROR(nrt::check(library, library.nrt_tensor_allocate_slice(parent, 0, scalar_slots_ * 8, "scalars", &slice),
+    NEURON_RETURN_IF_ERROR(nrt::check(library,
+                                      library.nrt_tensor_allocate_slice(parent, 0, scalar_slots_ * 8, "scalars", &slice),
                                       "nrt_tensor_allocate_slice"));
     NEURON_RETURN_IF_ERROR(nrt::check(library, library.nrt_add_tensor_to_tensor_set(input_set_, "scalars", slice),
                                       "nrt_add_tensor_to_tensor_set"));
@@ -183,9 +185,9 @@ Status Executable::execute(void* const* inputs, void* const* outputs, const uint
       continue;
     }
     const nrt::Library& library = core_.library;
-    NEURON_RETURN_IF_ERROR(nrt::check(library,
-                                      library.nrt_add_tensor_to_tensor_set(output_set_, b.tensor.name.c_str(), lender->slice),
-                                      "nrt_add_tensor_to_tensor_set"));
+    NEURON_RETURN_IF_ERROR(
+        nrt::check(library, library.nrt_add_tensor_to_tensor_set(output_set_, b.tensor.name.c_str(), lender->slice),
+                   "nrt_add_tensor_to_tensor_set"));
     if (b.slice && b.borrowed < 0) library.nrt_tensor_free(&b.slice);
     b.slice = lender->slice;
     b.borrowed = static_cast<int>(lender - inputs_.begin());
@@ -234,7 +236,8 @@ Status launch(const std::shared_ptr<Executable>& executable, std::span<void* con
          scalars.size() == executable->scalar_slots());
   Core& core = executable->core();
   Status status;
-  if (core.try_run([&] { return executable->execute(inputs.data(), outputs.data(), scalars.data()); }, &status)) return status;
+  if (core.try_run([&] { return executable->execute(inputs.data(), outputs.data(), scalars.data()); }, &status))
+    return status;
   auto queued = [executable, in = std::vector<void*>(inputs.begin(), inputs.end()),
                  out = std::vector<void*>(outputs.begin(), outputs.end()),
                  values = std::vector<uint64_t>(scalars.begin(), scalars.end())] {

@@ -1,10 +1,10 @@
 #include "runtime/process.h"
 
 #include <pthread.h>
-#include <cstring>
 
 #include <atomic>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
 
 #include "base/environment.h"
@@ -64,7 +64,8 @@ Status start() {
   NEURON_RETURN_IF_ERROR(nrt::check(library, library.nrt_get_visible_vnc_count(&count), "nrt_get_visible_vnc_count"));
   auto* p = new Process;  // never destroyed: deleters run at exit
   p->library = std::move(state.library);
-  for (uint32_t i = 0; i < count && i < kMaxCores; ++i) p->cores.push_back(std::make_unique<Core>(*p->library, static_cast<int>(i)));
+  for (uint32_t i = 0; i < count && i < kMaxCores; ++i)
+    p->cores.push_back(std::make_unique<Core>(*p->library, static_cast<int>(i)));
   static std::once_flag once;
   std::call_once(once, [] { pthread_atfork(nullptr, nullptr, in_forked_child); });
   active.store(p, std::memory_order_release);
@@ -191,7 +192,8 @@ Result<MemoryInfo> memory_info(int device) {
   if (!p->library->nrt_get_vnc_memory_stats) return unavailable("this libnrt does not report memory statistics");
   nrt_vnc_memory_stats_t stats{};
   size_t written = 0;
-  NEURON_RETURN_IF_ERROR(nrt::check(*p->library, p->library->nrt_get_vnc_memory_stats(device, &stats, sizeof stats, &written),
+  NEURON_RETURN_IF_ERROR(nrt::check(*p->library,
+                                    p->library->nrt_get_vnc_memory_stats(device, &stats, sizeof stats, &written),
                                     "nrt_get_vnc_memory_stats"));
   return MemoryInfo{stats.bytes_limit - stats.bytes_used, stats.bytes_limit};
 }

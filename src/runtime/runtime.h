@@ -4,7 +4,8 @@
 // offset). Dereferencing one on the host faults instead of quietly working.
 //
 // Order. Each core has one FIFO of launches and copies and one execution token. A launch runs on the caller's thread only if
-// "queue empty, worker idle, token taken" is one atomic step; otherwise it queues behind. Streams of one core share that FIFO.
+// "queue empty, worker idle, token taken" is one atomic step; otherwise it queues behind. Streams of one core share that
+// FIFO.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,10 @@ bool initialized();
 // Cores visible to this process; 0 when there is no usable runtime. Never initialises, never throws, safe before fork.
 int device_count();
 // What `./dev doctor` and torch_neuronx.config print: which library, why, version, instance.
-struct RuntimeInfo { std::string library, reason, version, instance, host_isa; bool emulated = false; };
+struct RuntimeInfo {
+  std::string library, reason, version, instance, host_isa;
+  bool emulated = false;
+};
 Result<RuntimeInfo> info();
 
 // Per-thread current core.
@@ -37,7 +41,9 @@ void set_current_device(int device);
 // --- memory ---
 
 struct MemoryStats {  // bytes and counts, per core, as c10::CachingDeviceAllocator's DeviceStats wants them
-  struct Stat { int64_t current = 0, peak = 0, allocated = 0, freed = 0; };
+  struct Stat {
+    int64_t current = 0, peak = 0, allocated = 0, freed = 0;
+  };
   Stat allocation_count, segment_count, active_count, inactive_split_count;
   Stat allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes, requested_bytes;
   int64_t alloc_retries = 0, ooms = 0, alloc_calls = 0, free_calls = 0;
@@ -45,12 +51,14 @@ struct MemoryStats {  // bytes and counts, per core, as c10::CachingDeviceAlloca
 
 // The caching allocator. Streams of a core share one FIFO, so a freed block may be reused at once by any of them.
 Result<void*> allocate(size_t bytes, int device, int64_t stream);  // bytes == 0: a null pointer
-void free(void* address);                                           // never throws; safe after close
+void free(void* address);                                          // never throws; safe after close
 Status empty_cache(int device);
 MemoryStats memory_stats(int device);
 void reset_peak_stats(int device);
 void reset_accumulated_stats(int device);
-struct MemoryInfo { uint64_t free_bytes = 0, total_bytes = 0; };
+struct MemoryInfo {
+  uint64_t free_bytes = 0, total_bytes = 0;
+};
 Result<MemoryInfo> memory_info(int device);
 // True when the address lies in the reserved range; `device` gets its core.
 bool owns_address(const void* address, int* device);
@@ -67,7 +75,10 @@ Status fill(void* target, int byte, size_t bytes);
 
 class Executable;  // a loaded model with its names resolved; shared between caches and queued launches
 
-struct TensorBinding { std::string name; uint64_t bytes = 0; };
+struct TensorBinding {
+  std::string name;
+  uint64_t bytes = 0;
+};
 // Loads container bytes on `device`. `inputs` in the order launch() will pass them; `scalar_slots` = 8-byte slots of the
 // "scalars" input (0 = none).
 Result<std::shared_ptr<Executable>> load(std::span<const uint8_t> container, int device, std::vector<TensorBinding> inputs,
@@ -97,7 +108,7 @@ double core_clock_ns(int device);
 Status synchronize(int device);
 Status synchronize_stream(int device, int64_t stream);
 bool query_stream(int device, int64_t stream);
-int64_t current_stream(int device);               // per thread; 0 = default
+int64_t current_stream(int device);  // per thread; 0 = default
 int64_t exchange_stream(int device, int64_t stream);
 int64_t new_stream(int device, int priority);
 

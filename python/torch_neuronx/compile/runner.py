@@ -7,7 +7,6 @@ here, which takes milliseconds, instead of being refused.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -21,9 +20,33 @@ MAX_SPECIALISATIONS = 256
 
 @dataclasses.dataclass
 class Level:
-    host: list[Node]
+    host: HostCode
     segment: Segment | None
-    views: list[Node]  # views that something outside a segment reads, in graph order
+    views: HostCode  # views that something outside a segment reads, in graph order; a view there is PyTorch's own view
+
+
+class HostCode:
+    """Nodes that run eagerly, as one Python function: an optimiser step has hundreds of them on its CPU scalars."""
+
+    def __init__(self, nodes: list[Node]):
+        self.results = nodes
+        inside = set(nodes)
+        self.sources = list(dict.fromkeys(s for n in nodes for s in n.all_input_nodes if s not in inside))
+        graph = torch.fx.Graph()
+        copies = {source: graph.placeholder(source.name) for source in self.sources}
+        for node in nodes:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+            if node.target is torch.ops.prims.convert_element_type.default:
+                # The same values without the Python layers of a prim, which cost fifty times as much.
+                copies[node].target = torch.ops.aten._to_copy.default
+                copies[node].args, copies[node].kwargs = copies[node].args[:1], {"dtype": node.args[1]}
+        graph.output(tuple(copies[n] for n in nodes))
+        self.function = GraphModule({}, graph).forward if nodes else None
+
+    def __call__(self, values: dict[Node, Any]) -> None:
+        if self.function:
+            results = self.function(*[values[s] for s in self.sources])
+            values.update(zip(self.results, results, strict=True))
 
 
 class GraphRunner:
@@ -53,18 +76,18 @@ class GraphRunner:
             self.compiled[key] = levels
         else:
             for level in levels:
-                self._run_host(level.host, values)
+                level.host(values)
                 if level.segment is not None:
                     self._run_segment(level.segment, values)
-                self._run_views(level.views, values)
+                level.views(values)
         return [values[o] if isinstance(o, Node) else o for o in self.plan.outputs]
 
     def _compile(self, values: dict[Node, Any]) -> list[Level]:
         """Compiles level by level while running, because a level's parameters are the concrete values before it."""
         levels = []
         for number in range(self.plan.levels):
-            host = list(self.plan.nodes("host", number))
-            self._run_host(host, values)
+            host = HostCode(list(self.plan.nodes("host", number)))
+            host(values)
             segment = None
             results = [n for n in self.plan.nodes("device", number) if n in self.escaping]
             written = [c for c in self.plan.mutations.values() if self.plan.level[c] == number]
@@ -72,8 +95,8 @@ class GraphRunner:
                 importer = SegmentImporter(self.plan, number, self.name, lambda node: self._value(node, values))
                 segment = importer.build(self._device(values), results)
                 self._run_segment(segment, values)
-            views = [n for n in self.plan.nodes("view", number) if n in self.escaping]
-            self._run_views(views, values)
+            views = HostCode([n for n in self.plan.nodes("view", number) if n in self.escaping])
+            views(values)
             levels.append(Level(host, segment, views))
         return levels
 
@@ -87,14 +110,6 @@ class GraphRunner:
             if isinstance(value, torch.Tensor) and value.device.type == "neuron":
                 return value.device.index or 0
         return torch.accelerator.current_device_index()
-
-    def _run_host(self, nodes: list[Node], values: dict[Node, Any]) -> None:
-        for node in nodes:
-            arguments, keywords = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
-            target: Callable[..., Any] = node.target  # type: ignore[assignment]
-            values[node] = target(*arguments, **keywords)
-
-    _run_views = _run_host  # a view outside a segment is PyTorch's own view
 
     def _run_segment(self, segment: Segment, values: dict[Node, Any]) -> None:
         tensors = [values[n] for n in segment.tensors]

@@ -1,5 +1,6 @@
-// bf16 matmul on Intel's matrix unit (AMX): the order of numerics.h is this unit's own, so the bits are those of the portable
-// kernels. The tile instructions are written as assembly because GCC 12's intrinsics do not say which memory they read.
+// bf16 matmul on Intel's matrix unit (AMX): the order of numerics.h is this unit's own, so the bits are those of the
+// portable kernels. The tile instructions are written as assembly because GCC 12's intrinsics do not say which memory they
+// read.
 #include <asm/prctl.h>
 #include <cpuid.h>
 #include <immintrin.h>
@@ -17,16 +18,16 @@ constexpr int kWidth = 32;  // columns of a panel
 constexpr int kStep = 32;   // k's of one tile instruction
 
 // Eight tile registers of 16 rows x 64 bytes: one configuration serves every shape, edges are padded.
-alignas(64) constexpr unsigned char kConfiguration[64] = {1,  0, 0,  0, 0,  0, 0,  0, 0,  0, 0,  0, 0,  0, 0, 0, 64, 0, 64, 0, 64, 0,
-                                                          64, 0, 64, 0, 64, 0, 64, 0, 64, 0, 0,  0, 0,  0, 0, 0, 0,  0, 0,  0, 0,  0,
-                                                          0,  0, 0,  0, 16, 16, 16, 16, 16, 16, 16, 16};
+alignas(64) constexpr unsigned char kConfiguration[64] = {
+    1,  0, 0,  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 64, 0, 64, 0,  64, 0,  64, 0,  64, 0,
+    64, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0, 0,  0, 16, 16, 16, 16, 16, 16, 16, 16};
 
 #define NEURON_TILE_LOAD(tile, at, stride) \
-  asm volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(at), "r"(static_cast<int64_t>(stride)) : "memory")
+  asm volatile("tileloadd (%0,%1,1), %%tmm" #tile::"r"(at), "r"(static_cast<int64_t>(stride)) : "memory")
 #define NEURON_TILE_STORE(tile, at, stride) \
   asm volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(at), "r"(static_cast<int64_t>(stride)) : "memory")
-#define NEURON_TILE_ZERO(tile) asm volatile("tilezero %%tmm" #tile ::)
-#define NEURON_TILE_MULTIPLY(c, a, b) asm volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::)
+#define NEURON_TILE_ZERO(tile) asm volatile("tilezero %%tmm" #tile::)
+#define NEURON_TILE_MULTIPLY(c, a, b) asm volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c::)
 
 // C block of 32 (or, with `half`, 16) rows by 32 columns, whole chain of k.
 template <bool half>
@@ -81,15 +82,19 @@ void unit_matmul(const UnitBlock& t) {
       float* c = t.c + m * t.c_row + n;
       const bool half = rows <= kTile;
       if (columns == kWidth && (rows == kTile || rows == 2 * kTile)) {
-        if (half) block<true>(t, a, b, c, t.c_row);
-        else block<false>(t, a, b, c, t.c_row);
+        if (half)
+          block<true>(t, a, b, c, t.c_row);
+        else
+          block<false>(t, a, b, c, t.c_row);
         continue;
       }
       alignas(64) float edge[2 * kTile * kWidth] = {};
       for (int r = 0; t.accumulate && r < rows; ++r)
         for (int j = 0; j < columns; ++j) edge[r * kWidth + j] = c[r * t.c_row + j];
-      if (half) block<true>(t, a, b, edge, kWidth);
-      else block<false>(t, a, b, edge, kWidth);
+      if (half)
+        block<true>(t, a, b, edge, kWidth);
+      else
+        block<false>(t, a, b, edge, kWidth);
       for (int r = 0; r < rows; ++r)
         for (int j = 0; j < columns; ++j) c[r * t.c_row + j] = edge[r * kWidth + j];
     }
@@ -99,8 +104,8 @@ void unit_matmul(const UnitBlock& t) {
 
 // Rows k and k+1 of n columns, interleaved into one line of each panel. `second` may be null: zeros.
 void unit_pack_pair(uint16_t* panel, const uint16_t* first, const uint16_t* second, int n, ptrdiff_t panel_stride) {
-  alignas(64) static constexpr uint16_t kLow[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
-                                                    8,  40, 9,  41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+  alignas(64) static constexpr uint16_t kLow[32] = {0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+                                                    8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
   alignas(64) static constexpr uint16_t kHigh[32] = {16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55,
                                                      24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63};
   const __m512i low = _mm512_load_si512(kLow), high = _mm512_load_si512(kHigh);

@@ -42,21 +42,22 @@ inline constexpr float kLog[] = {0.333333135f,  -0.250000119f, 0.20002073f,   -0
 inline constexpr float kSin[] = {-0.166666672f, 0.00833337288f, -0.000198503039f, 2.80452946e-06f};
 inline constexpr float kCos[] = {0.0416666679f, -0.00138889754f, 2.48201959e-05f, -2.87060061e-07f};
 // tanh x = x + x^3 t(x^2) on |x| <= 0.625.
-inline constexpr float kTanh[] = {-0.333333313f, 0.133332223f, -0.053948462f, 0.0217087492f, -0.00819508638f, 0.00215763575f};
+inline constexpr float kTanh[] = {-0.333333313f, 0.133332223f,    -0.053948462f,
+                                  0.0217087492f, -0.00819508638f, 0.00215763575f};
 // erf x = x + x e(x^2) on |x| <= 0.93; erf t = 1 - exp(-(t + t g(t))) on [0.92, 3.95].
-inline constexpr float kErf[] = {0.128379166f, -0.376126319f, 0.112836771f,  -0.0268585924f,
+inline constexpr float kErf[] = {0.128379166f,  -0.376126319f,    0.112836771f,   -0.0268585924f,
                                  0.0051993141f, -0.000812513521f, 8.30120262e-05f};
-inline constexpr float kErfTail[] = {0.12865217f,      0.635135889f,     0.106263168f,   -0.0237853508f,
+inline constexpr float kErfTail[] = {0.12865217f,    0.635135889f,     0.106263168f,   -0.0237853508f,
                                      0.00365375844f, -0.000325649657f, 1.15218618e-05f};
 
 // erf x = x p(t), t = 2 x^2/3.92^2 - 1, on |x| <= 3.92 with absolute error 2.3e-8: for gelu, which needs no more.
-inline constexpr float kErfWide[] = {0.360736817f,  -0.180108652f,   0.134084135f,     -0.109178215f,
-                                     0.0906039625f, -0.0740329921f,  0.0583499782f,    -0.0433615707f,
-                                     0.029843282f,  -0.0202125926f,  0.0139733618f,    -0.00732908584f,
+inline constexpr float kErfWide[] = {0.360736817f,   -0.180108652f,   0.134084135f,   -0.109178215f,
+                                     0.0906039625f,  -0.0740329921f,  0.0583499782f,  -0.0433615707f,
+                                     0.029843282f,   -0.0202125926f,  0.0139733618f,  -0.00732908584f,
                                      0.00210957928f, -0.00164803199f, 0.00203939341f, -0.000767341291f};
 
 inline constexpr float kLog2E = 1.44269504f;
-inline constexpr float kLn2High = 0.693359375f;      // 9 bits: n * kLn2High is exact
+inline constexpr float kLn2High = 0.693359375f;  // 9 bits: n * kLn2High is exact
 inline constexpr float kLn2Low = -2.12194440e-4f;
 inline constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding and subtracting rounds to nearest even
 

@@ -8,11 +8,11 @@
 
 namespace neuron::emulator {
 
-#define NEURON_DECLARE_LEVEL(level)          \
-  namespace level {                          \
-  void fill_vector_kernels(Kernels& table);  \
-  void fill_memory_kernels(Kernels& table);  \
-  void fill_matmul_kernels(Kernels& table);  \
+#define NEURON_DECLARE_LEVEL(level)         \
+  namespace level {                         \
+  void fill_vector_kernels(Kernels& table); \
+  void fill_memory_kernels(Kernels& table); \
+  void fill_matmul_kernels(Kernels& table); \
   }
 NEURON_DECLARE_LEVEL(scalar)
 NEURON_DECLARE_LEVEL(avx2)
@@ -23,17 +23,17 @@ bool fill_unit_kernels(Kernels& table);
 
 namespace {
 
-#define NEURON_LEVEL_TABLE(level)                 \
-  const Kernels& level##_table() {                \
-    static const Kernels table = [] {             \
-      Kernels t{};                                \
-      t.name = #level;                            \
-      level::fill_vector_kernels(t);              \
-      level::fill_memory_kernels(t);              \
-      level::fill_matmul_kernels(t);              \
-      return t;                                   \
-    }();                                          \
-    return table;                                 \
+#define NEURON_LEVEL_TABLE(level)     \
+  const Kernels& level##_table() {    \
+    static const Kernels table = [] { \
+      Kernels t{};                    \
+      t.name = #level;                \
+      level::fill_vector_kernels(t);  \
+      level::fill_memory_kernels(t);  \
+      level::fill_matmul_kernels(t);  \
+      return t;                       \
+    }();                              \
+    return table;                     \
   }
 NEURON_LEVEL_TABLE(scalar)
 NEURON_LEVEL_TABLE(avx2)

@@ -22,14 +22,22 @@ using StoreKernel = void (*)(void* d, const float* s, size_t n);
 using LaneKernel = void (*)(float* lanes, const float* a, size_t n);
 
 // One block of a matmul: C[m, n] (+)= sum over segments s and k of A[m, s, k] * B[s, k, n], one chain in ascending (s, k).
+// f32 elements that lie like C's, at[m*row + 4*n] in bytes: read or written once C is there.
+struct Beside {
+  const char* at;
+  ptrdiff_t row;
+};
+
 struct MatmulBlock {
   const float* a = nullptr;  // A[m, s, k] = a[m*a_row + s*a_segment + k*a_column]
   ptrdiff_t a_row = 0, a_column = 1, a_segment = 0;
   const float* b = nullptr;  // panels of `panel_width` columns: b[panel*b_panel + s*b_segment + k*panel_width + column]
   ptrdiff_t b_panel = 0, b_segment = 0;
   const float* b_next = nullptr;  // the panel that will be read after this block's last one (only ever prefetched), or null
-  float* c = nullptr;  // c[m*c_row + n]
+  float* c = nullptr;             // c[m*c_row + n]
   ptrdiff_t c_row = 0;
+  const Beside* beside = nullptr;  // what comes after C (only ever prefetched)
+  int besides = 0;
   int m = 0, n = 0, k = 0, segments = 1;  // matrix-unit order: k is a multiple of 32, padded with zeros on both sides
   bool accumulate = false;
 };
@@ -50,12 +58,12 @@ struct UnitBlock {
 
 struct Kernels {
   const char* name;
-  int panel_width;                             // columns of a packed panel of the moving operand
-  ElementKernel alu[static_cast<int>(isa::AluOp::count_)];  // a op b; null: no vector form
+  int panel_width;                                                      // columns of a packed panel of the moving operand
+  ElementKernel alu[static_cast<int>(isa::AluOp::count_)];              // a op b; null: no vector form
   ElementKernel function[static_cast<int>(isa::ActFn::count_)];         // f(a); null: no vector form
   ElementKernel function_affine[static_cast<int>(isa::ActFn::count_)];  // f(fma(a, b, c))
-  ElementKernel pair[5][5];  // (a op0 b) op1 c for add, subtract, multiply, maximum, minimum (the order of AluOp's subset)
-  ElementKernel multiply_add;       // fma(a, b, c)
+  ElementKernel pair[5][5];    // (a op0 b) op1 c for add, subtract, multiply, maximum, minimum (the order of AluOp's subset)
+  ElementKernel multiply_add;  // fma(a, b, c)
   ElementKernel multiply_subtract;  // fma(a, b, -c)
   ElementKernel select;             // a != 0 ? b : c
   LoadKernel load[kDTypeCount];     // null: none
@@ -65,12 +73,12 @@ struct Kernels {
   void (*four_rows_add)(float* lanes, const float* a, ptrdiff_t row, size_t n);
   void (*four_rows_maximum)(float* lanes, const float* a, ptrdiff_t row, size_t n);
   LaneKernel lanes_square_deviation;  // lanes[0..15] sums, a: (a - lanes[16])^2, product rounded, then added
-  void (*stream)(float* d, const float* s, size_t n);                 // non-temporal copy; d 64-byte aligned
+  void (*stream)(float* d, const float* s, size_t n);  // non-temporal copy; d 64-byte aligned
   void (*transpose32)(uint32_t* d, ptrdiff_t d_row, const uint32_t* s, ptrdiff_t s_row, int rows, int columns);  // d[c][r]
   void (*pack_f32)(float* panel, const float* s, int n, ptrdiff_t panel_stride);  // one row of n columns into its panels
   void (*pack_bf16)(float* panel, const uint16_t* s, int n, ptrdiff_t panel_stride);
-  MatmulKernel matmul_chain;        // one FMA chain
-  MatmulKernel matmul_matrix_unit;  // numerics.h: bf16 and fp8 order; denormals count as zero
+  MatmulKernel matmul_chain;              // one FMA chain
+  MatmulKernel matmul_matrix_unit;        // numerics.h: bf16 and fp8 order; denormals count as zero
   void (*unit_matmul)(const UnitBlock&);  // null: no matrix unit
   void (*unit_pack_pair)(uint16_t* panel, const uint16_t* first, const uint16_t* second, int n, ptrdiff_t panel_stride);
   void (*fma_row_f64)(double* sum, double w, const double* x, size_t n);  // sum[i] = fma(w, x[i], sum[i])
@@ -82,12 +90,18 @@ struct Kernels {
 // Index into Kernels::pair, or -1.
 inline int pair_index(isa::AluOp op) {
   switch (op) {
-    case isa::AluOp::add: return 0;
-    case isa::AluOp::subtract: return 1;
-    case isa::AluOp::multiply: return 2;
-    case isa::AluOp::maximum: return 3;
-    case isa::AluOp::minimum: return 4;
-    default: return -1;
+    case isa::AluOp::add:
+      return 0;
+    case isa::AluOp::subtract:
+      return 1;
+    case isa::AluOp::multiply:
+      return 2;
+    case isa::AluOp::maximum:
+      return 3;
+    case isa::AluOp::minimum:
+      return 4;
+    default:
+      return -1;
   }
 }
 

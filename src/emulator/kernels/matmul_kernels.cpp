@@ -49,11 +49,10 @@ NEURON_INLINE R add(R a, R b) {
 constexpr int kWidth = kVectors * kLanes;
 
 #define NEURON_UNROLL _Pragma("GCC unroll 8")
-#define NEURON_BLOCK                      \
-  NEURON_UNROLL for (int m = 0; m < MR; ++m) \
-    NEURON_UNROLL for (int v = 0; v < NV; ++v)
+#define NEURON_BLOCK NEURON_UNROLL for (int m = 0; m < MR; ++m) NEURON_UNROLL for (int v = 0; v < NV; ++v)
 
-// Rows of A. `k_major`: a_row is 1 and a[k*stride + m]; else a[m*stride + k], with one base per three rows to save registers.
+// Rows of A. `k_major`: a_row is 1 and a[k*stride + m]; else a[m*stride + k], with one base per three rows to save
+// registers.
 template <int MR, bool k_major>
 struct Rows {
   const float* base[(MR + 2) / 3];
@@ -75,7 +74,8 @@ struct Ahead {
 
 // NV of the panel's vectors: narrow results leave the others out.
 template <int MR, int NV, bool k_major>
-void chain_block(const MatmulBlock& t, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate, Ahead ahead) {
+void chain_block(const MatmulBlock& t, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate,
+                 Ahead ahead) {
   R x[MR][NV];
   NEURON_BLOCK x[m][v] = accumulate ? load(c + m * c_row + kLanes * v) : zero();
   const ptrdiff_t stride = k_major ? t.a_column : t.a_row;
@@ -83,7 +83,8 @@ void chain_block(const MatmulBlock& t, const float* a, const float* b, float* c,
   const int k_count = t.k, segments = t.segments;
 #if defined(__AVX2__)
   NEURON_UNROLL for (int m = 0; m < MR; ++m) {  // the next row block's C comes from L2 or further
-    NEURON_UNROLL for (int v = 0; v < NV * kLanes; v += 16) _mm_prefetch(reinterpret_cast<const char*>(c + (MR + m) * c_row + v), _MM_HINT_T0);
+    NEURON_UNROLL for (int v = 0; v < NV * kLanes; v += 16)
+        _mm_prefetch(reinterpret_cast<const char*>(c + (MR + m) * c_row + v), _MM_HINT_T0);
   }
 #endif
   for (int s = 0; s < segments; ++s, a += a_segment, b += b_segment) {
@@ -118,15 +119,15 @@ void unit_block(const MatmulBlock& t, const float* a, const float* b, float* c, 
     const float* p = b;
     for (int k0 = 0; k0 < k_count; k0 += 32, p += 32 * kWidth) {
       R x[MR][NV];
-#define NEURON_PASS(parity)                                                                                \
-  NEURON_BLOCK x[m][v] = zero();                                                                           \
-  for (int k = parity; k < 32; k += 2) {                                                                   \
-    R y[NV];                                                                                         \
-    NEURON_UNROLL for (int v = 0; v < NV; ++v) y[v] = load(p + k * kWidth + kLanes * v);             \
-    NEURON_UNROLL for (int m = 0; m < MR; ++m) {                                                           \
-      const R w = splat(rows.at(m, k0 + k));                                                               \
-      NEURON_UNROLL for (int v = 0; v < NV; ++v) x[m][v] = multiply_add(w, y[v], x[m][v]);           \
-    }                                                                                                      \
+#define NEURON_PASS(parity)                                                                \
+  NEURON_BLOCK x[m][v] = zero();                                                           \
+  for (int k = parity; k < 32; k += 2) {                                                   \
+    R y[NV];                                                                               \
+    NEURON_UNROLL for (int v = 0; v < NV; ++v) y[v] = load(p + k * kWidth + kLanes * v);   \
+    NEURON_UNROLL for (int m = 0; m < MR; ++m) {                                           \
+      const R w = splat(rows.at(m, k0 + k));                                               \
+      NEURON_UNROLL for (int v = 0; v < NV; ++v) x[m][v] = multiply_add(w, y[v], x[m][v]); \
+    }                                                                                      \
   }
       NEURON_PASS(0)
       NEURON_BLOCK store(even + m * kWidth + kLanes * v, x[m][v]);
@@ -142,7 +143,8 @@ void unit_block(const MatmulBlock& t, const float* a, const float* b, float* c, 
   NEURON_BLOCK store(c + m * c_row + kLanes * v, load(sum + m * kWidth + kLanes * v));
 }
 
-using BlockKernel = void (*)(const MatmulBlock&, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate, Ahead ahead);
+using BlockKernel = void (*)(const MatmulBlock&, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate,
+                             Ahead ahead);
 
 // All row blocks of all panels; a last panel narrower than kWidth goes through a buffer.
 NEURON_INLINE void all_blocks(const MatmulBlock& t, const BlockKernel (*by_vectors)[7]) {
@@ -159,6 +161,13 @@ NEURON_INLINE void all_blocks(const MatmulBlock& t, const BlockKernel (*by_vecto
       const int rows = small + (i < larger ? 1 : 0);
       const float* a = t.a + m * t.a_row;
       float* c = t.c + m * t.c_row + n;
+#if defined(__AVX2__)
+      for (int o = 0; o < t.besides; ++o) {
+        for (int r = m; r < m + rows; ++r)
+          for (int j = n; j < n + columns; j += 16)
+            _mm_prefetch(t.beside[o].at + r * t.beside[o].row + 4 * j, _MM_HINT_T1);
+      }
+#endif
       if (columns == kWidth) {
         by_rows[rows](t, a, b, c, t.c_row, t.accumulate, ahead);
       } else {
@@ -177,16 +186,19 @@ NEURON_INLINE void all_blocks(const MatmulBlock& t, const BlockKernel (*by_vecto
 }
 
 #if defined(__AVX2__)
-#define NEURON_ROW_TABLE(block, nv, k_major)                                                                        \
-  {                                                                                                                 \
-    nullptr, block<1, nv, k_major>, block<2, nv, k_major>, block<3, nv, k_major>, block<4, nv, k_major>,            \
-        block<5, nv, k_major>, block<6, nv, k_major>                                                                \
-  }
+#define NEURON_ROW_TABLE(block, nv, k_major) \
+  {nullptr,                                  \
+   block<1, nv, k_major>,                    \
+   block<2, nv, k_major>,                    \
+   block<3, nv, k_major>,                    \
+   block<4, nv, k_major>,                    \
+   block<5, nv, k_major>,                    \
+   block<6, nv, k_major>}
 #else
-#define NEURON_ROW_TABLE(block, nv, k_major) { nullptr, block<1, nv, k_major>, block<2, nv, k_major> }
+#define NEURON_ROW_TABLE(block, nv, k_major) {nullptr, block<1, nv, k_major>, block<2, nv, k_major>}
 #endif
 #define NEURON_TABLE(block, k_major) \
-  { NEURON_ROW_TABLE(block, 1, k_major), NEURON_ROW_TABLE(block, 2, k_major), NEURON_ROW_TABLE(block, kVectors, k_major) }
+  {NEURON_ROW_TABLE(block, 1, k_major), NEURON_ROW_TABLE(block, 2, k_major), NEURON_ROW_TABLE(block, kVectors, k_major)}
 // By layout of A, by vectors (1, 2, all), by rows.
 constexpr BlockKernel kChain[2][3][7] = {NEURON_TABLE(chain_block, false), NEURON_TABLE(chain_block, true)};
 constexpr BlockKernel kUnit[2][3][7] = {NEURON_TABLE(unit_block, false), NEURON_TABLE(unit_block, true)};

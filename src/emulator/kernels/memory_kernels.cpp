@@ -128,12 +128,15 @@ NEURON_INLINE void transpose_block(uint32_t* d, ptrdiff_t d_row, const uint32_t*
   // The rows below come next; hardware prefetchers do not follow from the end of one row to the start of another.
 #pragma GCC unroll 16
   for (int r = 0; whole && r < 16; ++r) _mm_prefetch(reinterpret_cast<const char*>(s + (16 + r) * s_row), _MM_HINT_T0);
-  const __mmask16 row_mask = static_cast<__mmask16>((1u << rows) - 1u), column_mask = static_cast<__mmask16>((1u << columns) - 1u);
+  const __mmask16 row_mask = static_cast<__mmask16>((1u << rows) - 1u),
+                  column_mask = static_cast<__mmask16>((1u << columns) - 1u);
   __m512i x[16], y[16];
 #pragma GCC unroll 16
   for (int r = 0; r < 16; ++r) {
-    if (whole) x[r] = _mm512_loadu_si512(s + r * s_row);
-    else x[r] = r < rows ? _mm512_maskz_loadu_epi32(column_mask, s + r * s_row) : _mm512_setzero_si512();
+    if (whole)
+      x[r] = _mm512_loadu_si512(s + r * s_row);
+    else
+      x[r] = r < rows ? _mm512_maskz_loadu_epi32(column_mask, s + r * s_row) : _mm512_setzero_si512();
   }
   // Pairs of rows, then fours: y[4i + j] holds column 4L + j of rows 4i..4i+3 in its 128-bit lane L.
 #pragma GCC unroll 8
@@ -151,8 +154,10 @@ NEURON_INLINE void transpose_block(uint32_t* d, ptrdiff_t d_row, const uint32_t*
   // Lanes of four registers.
 #pragma GCC unroll 4
   for (int j = 0; j < 4; ++j) {
-    const __m512i even_low = _mm512_shuffle_i32x4(x[j], x[4 + j], 0x88), odd_low = _mm512_shuffle_i32x4(x[j], x[4 + j], 0xdd);
-    const __m512i even_high = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0x88), odd_high = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0xdd);
+    const __m512i even_low = _mm512_shuffle_i32x4(x[j], x[4 + j], 0x88),
+                  odd_low = _mm512_shuffle_i32x4(x[j], x[4 + j], 0xdd);
+    const __m512i even_high = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0x88),
+                  odd_high = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0xdd);
     y[j] = _mm512_shuffle_i32x4(even_low, even_high, 0x88);
     y[4 + j] = _mm512_shuffle_i32x4(odd_low, odd_high, 0x88);
     y[8 + j] = _mm512_shuffle_i32x4(even_low, even_high, 0xdd);
@@ -160,8 +165,10 @@ NEURON_INLINE void transpose_block(uint32_t* d, ptrdiff_t d_row, const uint32_t*
   }
 #pragma GCC unroll 16
   for (int c = 0; c < 16; ++c) {
-    if (whole) _mm512_storeu_si512(d + c * d_row, y[c]);
-    else if (c < columns) _mm512_mask_storeu_epi32(d + c * d_row, row_mask, y[c]);
+    if (whole)
+      _mm512_storeu_si512(d + c * d_row, y[c]);
+    else if (c < columns)
+      _mm512_mask_storeu_epi32(d + c * d_row, row_mask, y[c]);
   }
 }
 #else
@@ -205,8 +212,10 @@ void transpose32(uint32_t* d, ptrdiff_t d_row, const uint32_t* s, ptrdiff_t s_ro
     const int r_count = rows - r < kBlock ? rows - r : kBlock;
     for (int c = 0; c < columns; c += kBlock) {
       const int c_count = columns - c < kBlock ? columns - c : kBlock;
-      if (r_count == kBlock && c_count == kBlock) transpose_block<true>(d + c * d_row + r, d_row, s + r * s_row + c, s_row, kBlock, kBlock);
-      else transpose_block<false>(d + c * d_row + r, d_row, s + r * s_row + c, s_row, r_count, c_count);
+      if (r_count == kBlock && c_count == kBlock)
+        transpose_block<true>(d + c * d_row + r, d_row, s + r * s_row + c, s_row, kBlock, kBlock);
+      else
+        transpose_block<false>(d + c * d_row + r, d_row, s + r * s_row + c, s_row, r_count, c_count);
     }
   }
 }
@@ -223,7 +232,8 @@ void pack_f32(float* panel, const float* s, int n, ptrdiff_t panel_stride) {
     for (int v = 0; v < kPanelWidth; v += 16) V::load(s + v).store(panel + v);
   }
   if (n > 0) {
-    for (int v = 0; v < kPanelWidth; v += 16) (n > v ? V::load_partial(s + v, n - v < 16 ? n - v : 16) : V::set(0)).store(panel + v);
+    for (int v = 0; v < kPanelWidth; v += 16)
+      (n > v ? V::load_partial(s + v, n - v < 16 ? n - v : 16) : V::set(0)).store(panel + v);
   }
 }
 void pack_bf16(float* panel, const uint16_t* s, int n, ptrdiff_t panel_stride) {
@@ -295,7 +305,8 @@ NEURON_INLINE void philox(uint64_t key, uint64_t first, uint32_t (&w0)[kBatch], 
     uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
     for (int round = 0; round < 10; ++round) {
       const Words m0 = splat(0xD2511F53u), m1 = splat(0xCD9E8D57u);
-      const Words n0 = exclusive_or(multiply_high(c2, m1), c1, splat(k0)), n2 = exclusive_or(multiply_high(c0, m0), c3, splat(k1));
+      const Words n0 = exclusive_or(multiply_high(c2, m1), c1, splat(k0)),
+                  n2 = exclusive_or(multiply_high(c0, m0), c3, splat(k1));
       c1 = multiply_low(c2, m1);
       c3 = multiply_low(c0, m0);
       c0 = n0;

@@ -16,6 +16,7 @@ float f32_function(isa::ActFn function, float value) {
   namespace fn = functions;
   using scalar::Lane;
   const Lane x = Lane::set(value);
+  // clang-format off
   switch (function) {
     case ActFn::copy: case ActFn::real: case ActFn::conj: case ActFn::bitwise_not: case ActFn::population_count:
     case ActFn::count_:
@@ -63,14 +64,13 @@ float f32_function(isa::ActFn function, float value) {
     case ActFn::digamma: case ActFn::angle:
       return static_cast<float>(f64_function(function, static_cast<double>(value)));
   }
+  // clang-format on
   return value;
 }
 
 float f32_power(float base, float exponent) {
   return static_cast<float>(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
 }
-float f32_atan2(float y, float x) {
-  return static_cast<float>(std::atan2(static_cast<double>(y), static_cast<double>(x)));
-}
+float f32_atan2(float y, float x) { return static_cast<float>(std::atan2(static_cast<double>(y), static_cast<double>(x))); }
 
 }  // namespace neuron::emulator

@@ -1,6 +1,7 @@
-// The f32 functions of the fixed-function engines, one value at a time. They are the one-lane instance of functions.h, so the
-// interpreter and the vector kernels of every host level give the same bits. At most 3 units in the last place from the exact
-// value over the full range. Rare functions go through double precision and one rounding; both executors call them here.
+// The f32 functions of the fixed-function engines, one value at a time. They are the one-lane instance of functions.h, so
+// the interpreter and the vector kernels of every host level give the same bits. At most 3 units in the last place from the
+// exact value over the full range. Rare functions go through double precision and one rounding; both executors call them
+// here.
 #pragma once
 
 #include "isa/program.h"

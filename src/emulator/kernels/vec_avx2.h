@@ -62,10 +62,8 @@ NEURON_PAIR(Ints, operator^, _mm256_xor_si256)
 NEURON_PAIR(Mask, operator&, _mm256_and_ps)
 NEURON_PAIR(Mask, operator|, _mm256_or_ps)
 #undef NEURON_PAIR
-#define NEURON_COMPARE(name, predicate)                                                       \
-  NEURON_INLINE Mask name(V x, V y) {                                                         \
-    return {_mm256_cmp_ps(x.a, y.a, predicate), _mm256_cmp_ps(x.b, y.b, predicate)};          \
-  }
+#define NEURON_COMPARE(name, predicate) \
+  NEURON_INLINE Mask name(V x, V y) { return {_mm256_cmp_ps(x.a, y.a, predicate), _mm256_cmp_ps(x.b, y.b, predicate)}; }
 NEURON_COMPARE(operator<, _CMP_LT_OQ)
 NEURON_COMPARE(operator<=, _CMP_LE_OQ)
 NEURON_COMPARE(operator==, _CMP_EQ_OQ)

@@ -57,12 +57,12 @@ struct Lanes {
   NEURON_INLINE void stream(float* p) const { store(p); }
 };
 
-#define NEURON_LANES_UNARY(name, expr)           \
-  template <int N>                               \
-  NEURON_INLINE Lanes<N> name(Lanes<N> a) {      \
-    Lanes<N> r;                                  \
-    NEURON_EACH r.v[i] = expr;                   \
-    return r;                                    \
+#define NEURON_LANES_UNARY(name, expr)      \
+  template <int N>                          \
+  NEURON_INLINE Lanes<N> name(Lanes<N> a) { \
+    Lanes<N> r;                             \
+    NEURON_EACH r.v[i] = expr;              \
+    return r;                               \
   }
 #define NEURON_LANES_BINARY(name, expr)                 \
   template <int N>                                      \

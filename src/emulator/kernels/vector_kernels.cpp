@@ -9,7 +9,8 @@ namespace fn = functions;
 using isa::ActFn;
 using isa::AluOp;
 
-// Element-wise loops go one lane at a time in the baseline build: 16 lanes in plain C++ gain nothing and compile for minutes.
+// Element-wise loops go one lane at a time in the baseline build: 16 lanes in plain C++ gain nothing and compile for
+// minutes.
 #if defined(__AVX2__)
 using E = V;
 #else
@@ -76,15 +77,17 @@ NEURON_INLINE E truth(M m) {
   return select(m, E::set(1.0f), zero());
 }
 
-#define NEURON_BINARY(Name, expr)               \
-  struct Name {                                 \
-    template <class T>                          \
-    static NEURON_INLINE T apply(T x, T y) { return expr; } \
+#define NEURON_BINARY(Name, expr)            \
+  struct Name {                              \
+    template <class T>                       \
+    static NEURON_INLINE T apply(T x, T y) { \
+      return expr;                           \
+    }                                        \
   };
 NEURON_BINARY(Bypass, ((void)y, x))
 NEURON_BINARY(Add, x + y)
 NEURON_BINARY(Subtract, x - y)
-NEURON_BINARY(Multiply, x * y)
+NEURON_BINARY(Multiply, x* y)
 NEURON_BINARY(Divide, x / y)
 NEURON_BINARY(Maximum, max(x, y))
 NEURON_BINARY(Minimum, min(x, y))
@@ -116,9 +119,9 @@ struct Select {
 };
 
 // What a function of one vector becomes: alone, and after the scale and bias of `activation`.
-#define NEURON_UNARY(Name, expr)                                                    \
-  struct Name {                                                                     \
-    static NEURON_INLINE E apply(E x) { return expr; }                              \
+#define NEURON_UNARY(Name, expr)                                                              \
+  struct Name {                                                                               \
+    static NEURON_INLINE E apply(E x) { return expr; }                                        \
     static NEURON_INLINE E apply(E x, E scale, E bias) { return apply(fma(x, scale, bias)); } \
   };
 NEURON_UNARY(FnCopy, x)
@@ -207,7 +210,8 @@ void four_rows(float* state, const float* a, ptrdiff_t row, size_t n) {  // four
   s3.store(state + 48);
   const int rest = static_cast<int>(n - i);
   for (int r = 0; rest > 0 && r < 4; ++r)
-    F::apply(V::load(state + 16 * r), V::load_partial(a + r * row + static_cast<ptrdiff_t>(i), rest)).store_partial(state + 16 * r, rest);
+    F::apply(V::load(state + 16 * r), V::load_partial(a + r * row + static_cast<ptrdiff_t>(i), rest))
+        .store_partial(state + 16 * r, rest);
 }
 void square_deviation(float* state, const float* a, size_t n) {
   const V mean = V::set(state[16]);

@@ -28,7 +28,8 @@ std::vector<TileLayout> layouts_of(const isa::Program& program) {
     l.row_bytes = row_bytes(tile.bytes_per_partition);
     if (tile.bytes_per_partition < 4) l.row_bytes = tile.bytes_per_partition;  // [P, 1] of a small type stays contiguous
     l.buffer_bytes = (l.row_bytes * tile.partitions + 63) / 64 * 64;
-    l.total_bytes = l.buffer_bytes * tile.buffers;
+    l.buffers = tile.buffers;
+    l.total_bytes = l.buffer_bytes * l.buffers;
     layouts.push_back(l);
   }
   return layouts;
@@ -100,15 +101,35 @@ void collect_drafts(Build& build, const isa::Stream& stream) {
 
 class TreeBuilder {
  public:
-  explicit TreeBuilder(Build& build) : build_(build) {}
+  explicit TreeBuilder(Build& build) : build_(build), users_(build.program->tiles.size()) {
+    for (size_t i = 0; i < build.drafts.size(); ++i) {
+      if (build.drafts[i].removed) continue;
+      for (const Ref* r : build.drafts[i].operands()) {
+        if (!build.is_tile(*r)) continue;
+        std::vector<size_t>& users = users_[r->object - build.program->tensors.size()];
+        if (users.empty() || users.back() != i) users.push_back(i);
+      }
+    }
+  }
 
   // Nodes of the drafts [begin, end) inside `depth` loops.
   std::vector<NodePtr> body(size_t begin, size_t end, size_t depth) {
+    std::vector<Item> items = items_of(begin, end, depth);
+    return grouped(items);
+  }
+
+ private:
+  struct Item {
+    NodePtr node;
+    std::vector<const Draft*> drafts;  // what it is made of; empty for loops that form no group
+  };
+
+  std::vector<Item> items_of(size_t begin, size_t end, size_t depth) {
     std::vector<Item> items;
     for (size_t i = begin; i < end;) {
-      Draft& d = build_.drafts[i];
+      const Draft& d = build_.drafts[i];
       if (d.loops.size() == depth) {
-        if (!d.removed) items.push_back({instruction(d), &d, i});
+        if (!d.removed) items.push_back({instruction(d), {&d}});
         ++i;
         continue;
       }
@@ -117,15 +138,8 @@ class TreeBuilder {
       add_loop(items, loop, i, loop_end, depth);
       i = loop_end;
     }
-    return grouped(items);
+    return items;
   }
-
- private:
-  struct Item {
-    NodePtr node;
-    Draft* draft = nullptr;  // null for loops
-    size_t position = 0;
-  };
 
   NodePtr instruction(const Draft& d) {
     if (NodePtr n = make_pack_node(build_, d)) return n;
@@ -164,21 +178,49 @@ class TreeBuilder {
       folded.chain_level = loop.level;
       folded.chain_segments = loop.trip;
       if (NodePtr n = make_matmul_node(build_, folded)) {
-        items.push_back({std::move(n), d, begin});
+        items.push_back({std::move(n), {d}});
         return;
       }
     }
     auto node = std::make_unique<LoopNode>();
     node->level = loop.level;
     node->trip = loop.trip;
-    node->body = body(begin, end, depth + 1);
+    std::vector<Item> inner = items_of(begin, end, depth + 1);
+    std::vector<const Draft*> drafts;
+    if (!loop.affine && rows_apart(inner)) {
+      node->row_independent = true;
+      node->partitions = inner.front().node->partitions;
+      for (Item& item : inner) {
+        drafts.insert(drafts.end(), item.drafts.begin(), item.drafts.end());
+        node->body.push_back(std::move(item.node));
+      }
+    } else {
+      node->body = grouped(inner);
+    }
     for (const NodePtr& n : node->body) {
       node->nanoseconds += n->nanoseconds + 5;
       node->group_bytes = std::max(node->group_bytes, n->group_bytes);
     }
     node->nanoseconds *= loop.trip;
     node->parallel = loop.affine && !build_.pessimistic && own_tiles(begin, end, &node->own_tiles);
-    items.push_back({std::move(node), nullptr, begin});
+    items.push_back({std::move(node), std::move(drafts)});
+  }
+
+  // Whether all iterations may run for a few partitions before the next ones begin: what crosses iterations stays in its
+  // row. Rows of HBM move from iteration to iteration, so writes to it do not qualify.
+  bool rows_apart(const std::vector<Item>& items) const {
+    if (items.empty()) return false;
+    std::vector<const Draft*> drafts;
+    for (const Item& item : items) {
+      if (!item.node->row_independent || item.node->partitions != items.front().node->partitions) return false;
+      drafts.insert(drafts.end(), item.drafts.begin(), item.drafts.end());
+    }
+    for (const Draft* d : drafts) {
+      for (const Ref* r : {&d->dst, &d->dst2}) {
+        if (r->present() && !build_.is_tile(*r)) return false;
+      }
+    }
+    return std::all_of(drafts.begin(), drafts.end(), [&](const Draft* d) { return fits(drafts, {d}); });
   }
 
   // Tiles written in [begin, end); false when one of them is read behind the loop.
@@ -193,12 +235,14 @@ class TreeBuilder {
     }
     for (uint32_t object : written) {
       bool outside = false;
-      for (size_t i = 0; i < build_.drafts.size(); ++i) {
+      for (const size_t i : users_[object - build_.program->tensors.size()]) {
+        if (i >= begin && i < end) continue;
         const Draft& d = build_.drafts[i];
-        if (d.removed || (i >= begin && i < end)) continue;
         if (d.reads(object) && i >= end) return false;
         // An outer loop may come back to a reader in front of this one.
-        if (d.reads(object) && !d.loops.empty() && !build_.drafts[begin].loops.empty() && d.loops[0] == build_.drafts[begin].loops[0]) return false;
+        if (d.reads(object) && !d.loops.empty() && !build_.drafts[begin].loops.empty() &&
+            d.loops[0] == build_.drafts[begin].loops[0])
+          return false;
         outside = outside || d.writes(object);
       }
       out->push_back({object, outside});
@@ -209,9 +253,11 @@ class TreeBuilder {
   // --- groups of row-independent instructions ---
 
   // Whether `next` may run strip by strip behind the drafts of the group.
-  bool fits(const std::vector<const Draft*>& group, const Draft& next) const {
+  bool fits(const std::vector<const Draft*>& group, const std::vector<const Draft*>& next) const {
     for (const Draft* before : group) {
-      if (!independent(*before, next) || !independent(next, *before)) return false;
+      for (const Draft* d : next) {
+        if (!independent(*before, *d) || !independent(*d, *before)) return false;
+      }
     }
     return true;
   }
@@ -219,8 +265,8 @@ class TreeBuilder {
   bool independent(const Draft& writer, const Draft& other) const {
     for (const Ref* w : {&writer.dst, &writer.dst2}) {
       if (!w->present()) continue;
-      for (const Ref* r : {&other.dst, &other.dst2, &other.src0, &other.src1, &other.src2, &other.scalar0, &other.scalar1, &other.indices}) {
-        if (!r->present() || !build_.same_memory(w->object, r->object)) continue;
+      for (const Ref* r : other.operands()) {
+        if (!build_.may_meet(writer, *w, other, *r)) continue;
         if (!same_rows(*w, *r)) return false;
       }
     }
@@ -250,21 +296,33 @@ class TreeBuilder {
     std::vector<NodePtr> out;
     for (size_t i = 0; i < items.size();) {
       Item& first = items[i];
-      if (!first.draft || !first.node->row_independent) {
+      if (!first.node->row_independent) {
         out.push_back(std::move(first.node));
         ++i;
         continue;
       }
-      std::vector<const Draft*> members{first.draft};
+      std::vector<const Draft*> members = first.drafts;
       size_t end = i + 1;
-      while (end < items.size() && items[end].draft && items[end].node->row_independent && items[end].node->partitions == first.node->partitions &&
-             fits(members, *items[end].draft)) {
-        members.push_back(items[end++].draft);
+      while (end < items.size() && items[end].node->row_independent &&
+             items[end].node->partitions == first.node->partitions && fits(members, items[end].drafts)) {
+        members.insert(members.end(), items[end].drafts.begin(), items[end].drafts.end());
+        ++end;
       }
+      if (!out.empty()) out.back()->fetch_for_next(in_memory(members));
       out.push_back(make_group(items, i, end, members));
       i = end;
     }
     return out;
+  }
+
+  std::vector<Ref> in_memory(const std::vector<const Draft*>& drafts) const {
+    std::vector<Ref> refs;
+    for (const Draft* d : drafts) {
+      for (const Ref* r : d->operands()) {
+        if (r->present() && !build_.is_tile(*r)) refs.push_back(*r);
+      }
+    }
+    return refs;
   }
 
   NodePtr make_group(std::vector<Item>& items, size_t begin, size_t end, const std::vector<const Draft*>& members) {
@@ -277,40 +335,48 @@ class TreeBuilder {
         if (r->present()) bytes_per_row = std::max(bytes_per_row, static_cast<double>(r->elements() * size_of(r->dtype)));
       }
     }
-    const double target = 4096;
-    group->rows = end - begin == 1 ? group->partitions
-                                   : static_cast<uint32_t>(std::clamp(target / bytes_per_row, 1.0, static_cast<double>(group->partitions)));
-    if (end - begin > 1) contract(*group, members);
+    const double target = 8192;
+    group->rows =
+        members.size() == 1
+            ? group->partitions
+            : static_cast<uint32_t>(std::clamp(target / bytes_per_row, 1.0, static_cast<double>(group->partitions)));
+    if (members.size() > 1) contract(*group, members);
     for (size_t i = begin; i < end; ++i) group->nodes.push_back(std::move(items[i].node));
     group->group_bytes = group->buffer_bytes;
     return group;
   }
 
+  // Whether nobody else touches the tile of `ref`, each row is filled before it is read (or it would carry over from an
+  // earlier strip), and a partition of the tile is always the same partition of the group.
+  bool stays_inside(const Ref& ref, const std::vector<const Draft*>& members, int depth) const {
+    const Draft* filler = nullptr;
+    for (const size_t i : users_of(ref)) {
+      const Draft& d = build_.drafts[i];
+      if (!std::binary_search(members.begin(), members.end(), &d)) return false;
+      if (!filler && !d.fills(ref.object, depth)) return false;
+      if (!filler) filler = &d;
+      for (const Ref* r : d.operands()) {
+        if (!r->present() || r->object != ref.object) continue;
+        if (r->buffers > 1 || r->partitions != members.front()->dst.partitions || r->partition_start != ref.partition_start ||
+            !filler->dst.covers(*r, depth))
+          return false;
+      }
+    }
+    return true;
+  }
+
   // Tiles that only these drafts touch, each time in the same rows, shrink to one strip.
   void contract(GroupNode& group, const std::vector<const Draft*>& members) {
     std::map<uint32_t, const Ref*> candidates;
+    size_t depth = isa::kMaxLoops;  // of the group
     for (const Draft* d : members) {
+      depth = std::min(depth, d->loops.size());
       for (const Ref* r : {&d->dst, &d->dst2}) {
         if (build_.is_tile(*r)) candidates.emplace(r->object, r);
       }
     }
     for (const auto& [object, ref] : candidates) {
-      bool ok = group.contracted.size() < 32 && ref->partitions == group.partitions && ref->buffers == 1;
-      for (const Draft& d : build_.drafts) {
-        if (!ok) break;
-        if (d.removed || (!d.writes(object) && !d.reads(object))) continue;
-        ok = std::find(members.begin(), members.end(), &d) != members.end();
-        for (const Ref* r : {&d.dst, &d.dst2, &d.src0, &d.src1, &d.src2, &d.scalar0, &d.scalar1, &d.indices}) {
-          if (r->present() && r->object == object) ok = ok && r->partitions == group.partitions && r->partition_start == ref->partition_start;
-        }
-      }
-      // Written before it is read, or rows would carry over from an earlier strip.
-      for (const Draft* d : members) {
-        if (!ok) break;
-        if (d->reads(object)) ok = false;
-        if (d->writes(object)) break;
-      }
-      if (!ok) continue;
+      if (group.contracted.size() == 32 || !stays_inside(*ref, members, static_cast<int>(depth))) continue;
       GroupNode::Contracted t;
       t.object = object;
       t.row_bytes = ref->partition_stride;
@@ -321,7 +387,10 @@ class TreeBuilder {
     }
   }
 
+  const std::vector<size_t>& users_of(const Ref& r) const { return users_[r.object - build_.program->tensors.size()]; }
+
   Build& build_;
+  std::vector<std::vector<size_t>> users_;  // of each tile: drafts that read or write it, in program order
 };
 
 // One parallel level per loop nest: the outermost that keeps all workers busy, else the best below.
@@ -341,7 +410,11 @@ void choose_levels(std::vector<NodePtr>& nodes, int threads) {
       if (l && l->nanoseconds > 0.7 * loop->nanoseconds / loop->trip) inner = l;
     }
     const double here = efficiency(loop);
-    if (here >= 0.8 || (inner == nullptr ? here > 0.5 : here >= efficiency(inner) && here > 0.5)) continue;
+    if (here >= 0.8 || (inner == nullptr ? here > 0.5 : here >= efficiency(inner) && here > 0.5)) {
+      auto* only = loop->body.size() == 1 ? dynamic_cast<LoopNode*>(loop->body.front().get()) : nullptr;
+      if (only && only->parallel) loop->joined = only;
+      continue;
+    }
     loop->parallel = false;
     choose_levels(loop->body, threads);
   }
@@ -383,6 +456,7 @@ Status Plan::prepare_stream(size_t index, bool pessimistic) {
   build.memory_class = memory_class_;
   build.pessimistic = pessimistic;
   collect_drafts(build, program_->streams[index]);
+  drop_rotation(build);
   forward_loads(build);
   forward_stores(build);
   choose_panels(build);

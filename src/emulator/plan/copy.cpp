@@ -54,8 +54,8 @@ class CopyNode final : public Node {
     if (dim + 1 == space.rank) return copy_run(d, ds, s, ss, n);
     if (dim + 2 == space.rank && size == 4 && ss == 4 && space.strides[0][dim + 1] == 4 && n >= 4 && counts[dim + 1] >= 4) {
       // dst rows run along the last dim, src rows along this one: a transposition.
-      kernels().transpose32(reinterpret_cast<uint32_t*>(d), ds / 4, reinterpret_cast<const uint32_t*>(s), space.strides[1][dim + 1] / 4,
-                            static_cast<int>(counts[dim + 1]), static_cast<int>(n));
+      kernels().transpose32(reinterpret_cast<uint32_t*>(d), ds / 4, reinterpret_cast<const uint32_t*>(s),
+                            space.strides[1][dim + 1] / 4, static_cast<int>(counts[dim + 1]), static_cast<int>(n));
       return;
     }
     for (uint32_t i = 0; i < n; ++i, d += ds, s += ss) walk(counts, dim + 1, d, s);
@@ -64,11 +64,16 @@ class CopyNode final : public Node {
     const int64_t step = static_cast<int64_t>(size);
     if (ds == step && ss == step) return copy_bytes(d, s, n * size);
     switch (size) {
-      case 1: return copy_strided<uint8_t>(d, ds, s, ss, n);
-      case 2: return copy_strided<uint16_t>(d, ds, s, ss, n);
-      case 4: return copy_strided<uint32_t>(d, ds, s, ss, n);
-      case 8: return copy_strided<uint64_t>(d, ds, s, ss, n);
-      default: return copy_strided<Sixteen>(d, ds, s, ss, n);
+      case 1:
+        return copy_strided<uint8_t>(d, ds, s, ss, n);
+      case 2:
+        return copy_strided<uint16_t>(d, ds, s, ss, n);
+      case 4:
+        return copy_strided<uint32_t>(d, ds, s, ss, n);
+      case 8:
+        return copy_strided<uint64_t>(d, ds, s, ss, n);
+      default:
+        return copy_strided<Sixteen>(d, ds, s, ss, n);
     }
   }
 };
@@ -84,7 +89,8 @@ NodePtr make_plain_copy(const Draft& draft, bool flat) {
   node->partitions = flat ? 1 : draft.dst.partitions;
   node->row_independent = !flat;
   const double bytes = static_cast<double>(draft.dst.elements() * draft.dst.partitions * node->size);
-  node->nanoseconds = 10 + bytes * (node->space.strides[0][node->space.rank - 1] == static_cast<int64_t>(node->size) ? 0.05 : 0.5);
+  node->nanoseconds =
+      10 + bytes * (node->space.strides[0][node->space.rank - 1] == static_cast<int64_t>(node->size) ? 0.05 : 0.5);
   return node;
 }
 
@@ -121,8 +127,8 @@ class IndirectNode final : public Node {
   bool reduce = false;
   isa::OobMode oob = isa::OobMode::error;
   int64_t index_stride = 0, index_bound = 0;
-  uint32_t per_row = 1;          // elements of a row
-  int64_t hbm_step = 0;          // between rows j of the HBM pattern
+  uint32_t per_row = 1;  // elements of a row
+  int64_t hbm_step = 0;  // between rows j of the HBM pattern
   ElementKernel combine = nullptr;
   LoadKernel load_hbm = nullptr, load_tile = nullptr;
   StoreKernel store_hbm = nullptr;
@@ -146,10 +152,14 @@ class IndirectNode final : public Node {
         uint8_t* h_at = h + p * hbm.partition_stride + j * hbm_step + i * index_stride;
         uint8_t* t_at = t + p * tile.partition_stride + static_cast<int64_t>(j * tile_row);
         const uint8_t* start = c.bases[hbm.object];
-        if (h_at < start || h_at + hbm_row > start + hbm_bytes) return c.fail(internal_error(where + ": indirect access leaves the tensor"));
-        if (reduce) combine_row(c, h_at, t_at);
-        else if (is_gather) copy_bytes(t_at, h_at, hbm_row);
-        else copy_bytes(h_at, t_at, hbm_row);
+        if (h_at < start || h_at + hbm_row > start + hbm_bytes)
+          return c.fail(internal_error(where + ": indirect access leaves the tensor"));
+        if (reduce)
+          combine_row(c, h_at, t_at);
+        else if (is_gather)
+          copy_bytes(t_at, h_at, hbm_row);
+        else
+          copy_bytes(h_at, t_at, hbm_row);
       }
     }
   }
@@ -174,7 +184,8 @@ class IndirectNode final : public Node {
   void out_of_bound(Context& c, int64_t i) {
     if (c.failed) return;
     c.out_of_range = {label, i, index_bound};
-    c.fail(out_of_range(where + ": index " + std::to_string(i) + " is out of range, valid are 0 <= index < " + std::to_string(index_bound)));
+    c.fail(out_of_range(where + ": index " + std::to_string(i) + " is out of range, valid are 0 <= index < " +
+                        std::to_string(index_bound)));
   }
 };
 
@@ -227,14 +238,18 @@ NodePtr make_indirect(const Build& build, const Draft& draft) {
 NodePtr make_copy_node(const Build& build, const Draft& draft) {
   const isa::Instruction& in = *draft.instruction;
   switch (in.opcode) {
-    case Opcode::scatter_reduce: return make_indirect(build, draft);
+    case Opcode::scatter_reduce:
+      return make_indirect(build, draft);
     case Opcode::dma_copy:
       if (draft.indices.present()) return make_indirect(build, draft);
       break;
-    case Opcode::tensor_copy: break;
+    case Opcode::tensor_copy:
+      break;
     case Opcode::dma_transpose:
-    case Opcode::nc_transpose: return draft.src0.dtype == draft.dst.dtype ? make_transpose(draft) : nullptr;
-    default: return nullptr;
+    case Opcode::nc_transpose:
+      return draft.src0.dtype == draft.dst.dtype ? make_transpose(draft) : nullptr;
+    default:
+      return nullptr;
   }
   const bool flat = draft.src0.partitions != draft.dst.partitions || draft.src0.elements() != draft.dst.elements();
   if (draft.src0.dtype == draft.dst.dtype) return make_plain_copy(draft, flat);

@@ -16,7 +16,8 @@ using isa::Opcode;
 using isa::ScalarOperand;
 
 constexpr int kTemporary = kMaxOperands;  // as a source of the second stage: the first one's result
-constexpr int kOnes = kMaxOperands + 1, kZeros = kMaxOperands + 2, kImmediate0 = kMaxOperands + 3, kImmediate1 = kMaxOperands + 4;
+constexpr int kOnes = kMaxOperands + 1, kZeros = kMaxOperands + 2, kImmediate0 = kMaxOperands + 3,
+              kImmediate1 = kMaxOperands + 4;
 constexpr int kSources = kMaxOperands + 5;
 
 template <class T>
@@ -47,6 +48,7 @@ template <class T>
 void alu_loop(const Stage<T>& stage, T* d, const T* const* s, const size_t* steps, size_t n, bool* zero) {
   const T *a = s[0], *b = s[1];
   const size_t sa = steps[0], sb = steps[1];
+  // clang-format off
 #define NEURON_CASE(name)                                                                                          \
   case AluOp::name: binary_loop(d, a, b, sa, sb, n, [zero](T x, T y) { return apply<T>(AluOp::name, x, y, zero); }); return;
   switch (stage.op) {
@@ -69,6 +71,7 @@ void alu_loop(const Stage<T>& stage, T* d, const T* const* s, const size_t* step
     }
   }
 #undef NEURON_CASE
+  // clang-format on
   for (size_t i = 0; i < n; ++i) d[i] = apply<T>(stage.op, a[i * sa], b[i * sb], zero);
 }
 
@@ -82,7 +85,8 @@ void multiply_add_loop(const Stage<T>&, T* d, const T* const* s, const size_t* s
 }
 template <class T>
 void multiply_subtract_loop(const Stage<T>&, T* d, const T* const* s, const size_t* steps, size_t n, bool*) {
-  for (size_t i = 0; i < n; ++i) d[i] = multiply_add(s[0][i * steps[0]], s[1][i * steps[1]], static_cast<T>(-s[2][i * steps[2]]));
+  for (size_t i = 0; i < n; ++i)
+    d[i] = multiply_add(s[0][i * steps[0]], s[1][i * steps[1]], static_cast<T>(-s[2][i * steps[2]]));
 }
 template <class T>
 void select_loop(const Stage<T>&, T* d, const T* const* s, const size_t* steps, size_t n, bool*) {
@@ -91,9 +95,12 @@ void select_loop(const Stage<T>&, T* d, const T* const* s, const size_t* steps, 
 
 template <class T>
 T immediate(const ScalarOperand& s) {
-  if constexpr (kIsComplex<T>) return T(static_cast<typename T::value_type>(s.re), static_cast<typename T::value_type>(s.im));
-  else if constexpr (kIsFloating<T>) return static_cast<T>(s.re);
-  else return static_cast<T>(s.i);
+  if constexpr (kIsComplex<T>)
+    return T(static_cast<typename T::value_type>(s.re), static_cast<typename T::value_type>(s.im));
+  else if constexpr (kIsFloating<T>)
+    return static_cast<T>(s.re);
+  else
+    return static_cast<T>(s.i);
 }
 
 // --- the node ---
@@ -126,7 +133,8 @@ class ElementNode final : public Node {
       if (!sum_at) return;
       if (strips.split == 0) {
         for (uint32_t row = 0; row < count; ++row)
-          row_sum(result + size_t{row} * strips.inner, strips.inner, sum_at + static_cast<int64_t>(first + i + row) * sum.partition_stride);
+          row_sum(result + size_t{row} * strips.inner, strips.inner,
+                  sum_at + static_cast<int64_t>(first + i + row) * sum.partition_stride);
         return;
       }
       if (row_position == 0) std::fill(lanes, lanes + 16, T(0));
@@ -171,8 +179,10 @@ class ElementNode final : public Node {
       T* buffer = c.buffer<T>(o);
       if (info.lie == Lie::uniform) {
         T value;
-        if (info.same) std::memcpy(&value, now[o], sizeof(T));
-        else info.load(&value, now[o], 1);
+        if (info.same)
+          std::memcpy(&value, now[o], sizeof(T));
+        else
+          info.load(&value, now[o], 1);
         for (int l = 0; l < 16; ++l) buffer[l] = value;
       } else if (info.lie == Lie::dense) {
         info.load(buffer, now[o], n);
@@ -187,8 +197,8 @@ class ElementNode final : public Node {
       const Stage<T>& stage = stages[s];
       if constexpr (std::is_same_v<T, float>) {
         if (stage.kernel) {
-          stage.kernel(out, sources.at[stage.a], sources.at[stage.b], sources.at[stage.c], sources.steps[stage.a], sources.steps[stage.b],
-                       sources.steps[stage.c], n);
+          stage.kernel(out, sources.at[stage.a], sources.at[stage.b], sources.at[stage.c], sources.steps[stage.a],
+                       sources.steps[stage.b], sources.steps[stage.c], n);
           sources.at[kTemporary] = out;
           out = result;
           continue;
@@ -204,8 +214,10 @@ class ElementNode final : public Node {
       if (stream) kernels().stream(reinterpret_cast<float*>(now[0]), result, n);
     }
     if (!strips.operands[0].direct) {
-      if (strips.operands[0].lie == Lie::dense) strips.operands[0].store(now[0], result, n);
-      else scatter(strips, 0, strips.split, count, now[0], reinterpret_cast<const uint8_t*>(result), sizeof(T));
+      if (strips.operands[0].lie == Lie::dense)
+        strips.operands[0].store(now[0], result, n);
+      else
+        scatter(strips, 0, strips.split, count, now[0], reinterpret_cast<const uint8_t*>(result), sizeof(T));
     }
     return result;
   }
@@ -280,7 +292,8 @@ struct Builder {
       if (plain && in.op0 == AluOp::multiply && in.op1 == AluOp::subtract && subtract_fuses)
         return push3(kernels().multiply_subtract, multiply_subtract_loop<T>, x, y, z);
     }
-    if (in.op0 == AluOp::bypass) return push(alu(in.op1, x, in.op1 == AluOp::bypass ? x : z, in.op1 != AluOp::bypass && in.reverse1));
+    if (in.op0 == AluOp::bypass)
+      return push(alu(in.op1, x, in.op1 == AluOp::bypass ? x : z, in.op1 != AluOp::bypass && in.reverse1));
     if (in.op1 == AluOp::bypass) return push(alu(in.op0, x, y, in.reverse0));
     const int p0 = pair_index(in.op0), p1 = pair_index(in.op1);
     if (std::is_same_v<T, float> && !in.reverse1 && p0 >= 0 && p1 >= 0) {
@@ -356,10 +369,16 @@ struct Builder {
         two(x, y, z, false);
         return true;
       }
-      case Opcode::activation: activation(source(draft.src0)); return true;
-      case Opcode::reciprocal: push(alu(AluOp::divide, kOnes, source(draft.src0), false)); return true;
-      case Opcode::select: return select();
-      default: return false;
+      case Opcode::activation:
+        activation(source(draft.src0));
+        return true;
+      case Opcode::reciprocal:
+        push(alu(AluOp::divide, kOnes, source(draft.src0), false));
+        return true;
+      case Opcode::select:
+        return select();
+      default:
+        return false;
     }
   }
 
@@ -383,7 +402,8 @@ struct Builder {
     // A destination that repeats an element keeps the last value: too rare for strips.
     for (int d = 0; d < strips.space.rank; ++d)
       if (strips.space.strides[0][d] == 0 && strips.space.counts[d] > 1) return nullptr;
-    node->streams = std::is_same_v<T, float> && strips.operands[0].direct && !build.is_tile(draft.dst) && streams_well(build, draft);
+    node->streams =
+        std::is_same_v<T, float> && strips.operands[0].direct && !build.is_tile(draft.dst) && streams_well(build, draft);
     node->sum = draft.dst2;
     node->row_elements = static_cast<uint32_t>(draft.dst.elements());
     node->partitions = flat ? 1 : partitions;
@@ -393,9 +413,15 @@ struct Builder {
     return std::move(node);
   }
 
+  // Whether a whole loop nest writes so much that nothing of it would still be in a cache when it is read. (The tensor's size
+  // does not say: one scratch tensor holds all temporaries.)
   static bool streams_well(const Build& build, const Draft& draft) {
     constexpr uint64_t kLarge = 16 << 20;
-    if (build.program->tensors[draft.dst.object].bytes < kLarge) return false;
+    uint64_t bytes = draft.dst.elements() * draft.dst.partitions * size_of(draft.dst.dtype);
+    for (size_t level = 0; level < draft.loops.size(); ++level) {
+      if (draft.dst.step_at(static_cast<int>(level)) != 0) bytes *= build.loops[draft.loops[level]].trip;
+    }
+    if (bytes < kLarge) return false;
     for (const Ref* r : draft.sources()) {  // in place the lines are in the cache already
       if (r->present() && build.same_memory(r->object, draft.dst.object)) return false;
     }
@@ -422,19 +448,32 @@ NodePtr make(const Build& build, const Draft& draft, DType compute, bool flat = 
 
 NodePtr make_element_node(const Build& build, const Draft& draft) {
   switch (draft.instruction->opcode) {
-    case Opcode::memset: case Opcode::tensor_tensor: case Opcode::tensor_scalar: case Opcode::scalar_tensor_tensor:
-    case Opcode::activation: case Opcode::reciprocal: case Opcode::select:
+    case Opcode::memset:
+    case Opcode::tensor_tensor:
+    case Opcode::tensor_scalar:
+    case Opcode::scalar_tensor_tensor:
+    case Opcode::activation:
+    case Opcode::reciprocal:
+    case Opcode::select:
       break;
-    default: return nullptr;
+    default:
+      return nullptr;
   }
   switch (draft.instruction->compute) {
-    case DType::f32: return make<float>(build, draft, DType::f32);
-    case DType::f64: return make<double>(build, draft, DType::f64);
-    case DType::i64: return make<int64_t>(build, draft, DType::i64);
-    case DType::u64: return make<uint64_t>(build, draft, DType::u64);
-    case DType::c64: return make<c64>(build, draft, DType::c64);
-    case DType::c128: return make<c128>(build, draft, DType::c128);
-    default: return nullptr;
+    case DType::f32:
+      return make<float>(build, draft, DType::f32);
+    case DType::f64:
+      return make<double>(build, draft, DType::f64);
+    case DType::i64:
+      return make<int64_t>(build, draft, DType::i64);
+    case DType::u64:
+      return make<uint64_t>(build, draft, DType::u64);
+    case DType::c64:
+      return make<c64>(build, draft, DType::c64);
+    case DType::c128:
+      return make<c128>(build, draft, DType::c128);
+    default:
+      return nullptr;
   }
 }
 
@@ -443,7 +482,8 @@ NodePtr make_converting_copy(const Build& build, const Draft& draft, bool flat) 
   const DType from = draft.src0.dtype, to = draft.dst.dtype;
   const bool wide_integer = from == DType::i32 || from == DType::u32 || from == DType::i64;
   if (is_complex(from) || is_complex(to)) return nullptr;
-  if (from == DType::u64) return to == DType::u64 || is_integer(to) ? make<uint64_t>(build, draft, DType::u64, flat) : nullptr;
+  if (from == DType::u64)
+    return to == DType::u64 || is_integer(to) ? make<uint64_t>(build, draft, DType::u64, flat) : nullptr;
   if (from == DType::f64) return make<double>(build, draft, DType::f64, flat);
   if (wide_integer) {
     if (to == DType::f32) return make<float>(build, draft, DType::f32, flat);

@@ -23,6 +23,34 @@ void Ref::set_step(int level, int64_t bytes) {
 
 namespace {
 
+struct Extent {
+  int64_t low, high;  // bytes [low, high) of the object
+};
+Extent extent_of(const Build& build, const Draft& d, const Ref& r) {
+  Extent e{r.offset, r.offset};
+  const auto add = [&e](int64_t stride, uint32_t count) { (stride > 0 ? e.high : e.low) += stride * (int64_t{count} - 1); };
+  add(r.partition_stride, r.partitions);
+  for (int i = 0; i < r.rank; ++i) add(r.dims[i].stride, r.dims[i].count);
+  for (int s = 0; s < r.step_count; ++s) {
+    const size_t level = r.steps[s].level;
+    if (level < d.loops.size()) add(r.steps[s].bytes, build.loops[static_cast<size_t>(d.loops[level])].trip);
+  }
+  e.high += static_cast<int64_t>(size_of(r.dtype));
+  return e;
+}
+
+}  // namespace
+
+bool Build::may_meet(const Draft& a, const Ref& x, const Draft& b, const Ref& y) const {
+  if (!x.present() || !y.present() || !same_memory(x.object, y.object)) return false;
+  // Indices say where an indirect access goes.
+  if (x.object != y.object || x.buffers > 1 || y.buffers > 1 || a.indices.present() || b.indices.present()) return true;
+  const Extent e = extent_of(*this, a, x), f = extent_of(*this, b, y);
+  return e.low < f.high && f.low < e.high;
+}
+
+namespace {
+
 // The tile as seen through the copy: element (p, byte f) of the tile's covered region is at
 // base + p*partition_stride + (f / size)*element_stride.
 struct View {
@@ -44,8 +72,10 @@ bool single_run(const Ref& r, uint64_t* count, int64_t* stride) {
   *stride = static_cast<int64_t>(size_of(r.dtype));
   for (int d = r.rank - 1; d >= 0; --d) {
     if (r.dims[d].count == 1) continue;
-    if (*count == 1) *stride = r.dims[d].stride;
-    else if (r.dims[d].stride != *stride * static_cast<int64_t>(*count)) return false;
+    if (*count == 1)
+      *stride = r.dims[d].stride;
+    else if (r.dims[d].stride != *stride * static_cast<int64_t>(*count))
+      return false;
     *count *= r.dims[d].count;
   }
   return true;
@@ -73,7 +103,8 @@ bool view_of(const Draft& copy, View* v) {
       v->partition_stride = s_count > 1 ? s_stride : v->size;
       v->element_stride = d_count > 1 ? s.partition_stride : v->size;
       break;
-    default: return false;
+    default:
+      return false;
   }
   v->base = s;
   v->bytes = static_cast<int64_t>(d_count) * v->size;
@@ -86,7 +117,8 @@ bool view_of(const Draft& copy, View* v) {
 
 // The access `q` to the tile, seen through the view of a writer whose destination was `d`.
 bool through(const Build& build, const View& v, const Ref& d, const Ref& q, const std::vector<int>& loops, Ref* out) {
-  if (q.partition_start < v.partition_start || q.partition_start + q.partitions > v.partition_start + v.partitions) return false;
+  if (q.partition_start < v.partition_start || q.partition_start + q.partitions > v.partition_start + v.partitions)
+    return false;
   int64_t low = q.row_offset - v.row_offset, high = low;
   *out = v.base;
   const bool scaled = !v.row_dense();
@@ -131,9 +163,15 @@ size_t end_of(const Build& build, const std::vector<int>& loops, size_t reader) 
 
 bool reads_strided_well(const Draft& reader, const Ref& r) {
   switch (reader.instruction->opcode) {
-    case Opcode::nc_matmul: return &r == &reader.src0;
-    case Opcode::tensor_copy: case Opcode::nc_transpose: case Opcode::dma_copy: case Opcode::dma_transpose: return true;
-    default: return false;
+    case Opcode::nc_matmul:
+      return &r == &reader.src0;
+    case Opcode::tensor_copy:
+    case Opcode::nc_transpose:
+    case Opcode::dma_copy:
+    case Opcode::dma_transpose:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -166,8 +204,7 @@ std::vector<Uses> uses_of_tiles(const Build& build) {
 
 bool forward_load(Build& build, size_t writer, const Uses& uses, uint32_t object) {
   Draft& copy = build.drafts[writer];
-  const isa::Tile& tile = build.program->tiles[object - build.program->tensors.size()];
-  if (tile.buffers > 1 && tile.rotate_level >= copy.loops.size()) return false;
+  if (copy.dst.buffers > 1 && copy.dst.rotate_level >= copy.loops.size()) return false;
   View view;
   if (uses.readers.empty() || !view_of(copy, &view)) return false;
   size_t end = writer + 1;
@@ -191,7 +228,7 @@ bool forward_load(Build& build, size_t writer, const Uses& uses, uint32_t object
     const Draft& d = build.drafts[i];
     if (d.removed) continue;
     for (const Ref* r : {&d.dst, &d.dst2}) {
-      if (r->present() && build.same_memory(r->object, view.base.object)) return false;
+      if (build.may_meet(d, *r, copy, view.base)) return false;
     }
   }
   for (size_t reader : uses.readers) {
@@ -209,7 +246,8 @@ bool forward_load(Build& build, size_t writer, const Uses& uses, uint32_t object
 
 // Exactly the same elements in the same order.
 bool same_access(const Ref& a, const Ref& b) {
-  if (a.offset != b.offset || a.partition_stride != b.partition_stride || a.partitions != b.partitions || a.rank != b.rank) return false;
+  if (a.offset != b.offset || a.partition_stride != b.partition_stride || a.partitions != b.partitions || a.rank != b.rank)
+    return false;
   if (size_of(a.dtype) != size_of(b.dtype) || a.step_count != b.step_count) return false;
   for (int s = 0; s < a.step_count; ++s) {
     if (a.steps[s].bytes != b.step_at(a.steps[s].level)) return false;
@@ -221,28 +259,30 @@ bool same_access(const Ref& a, const Ref& b) {
 }
 
 bool is_elementwise(Opcode op) {
-  return op == Opcode::tensor_tensor || op == Opcode::tensor_scalar || op == Opcode::scalar_tensor_tensor || op == Opcode::activation ||
-         op == Opcode::reciprocal || op == Opcode::select || op == Opcode::tensor_copy || op == Opcode::memset;
+  return op == Opcode::tensor_tensor || op == Opcode::tensor_scalar || op == Opcode::scalar_tensor_tensor ||
+         op == Opcode::activation || op == Opcode::reciprocal || op == Opcode::select || op == Opcode::tensor_copy ||
+         op == Opcode::memset;
 }
 // Whether the instruction may write to HBM instead of its tile. Matmuls that accumulate over inner loops may, when f32.
 bool can_write_anywhere(const Draft& d, const Draft& store) {
   const Opcode op = d.instruction->opcode;
   if (op == Opcode::nc_matmul)
-    return d.dst.dtype == DType::f32 && store.src0.dtype == DType::f32 && d.instruction->compute == DType::f32 && has_prefix(d.loops, store.loops);
+    return d.dst.dtype == DType::f32 && store.src0.dtype == DType::f32 && d.instruction->compute == DType::f32 &&
+           has_prefix(d.loops, store.loops);
   return d.loops == store.loops && (is_elementwise(op) || op == Opcode::iota || op == Opcode::random_bits);
 }
 
 bool forward_store(Build& build, size_t store, const Uses& uses, uint32_t object) {
   Draft& copy = build.drafts[store];
-  if (copy.instruction->opcode != Opcode::dma_copy || copy.dst.dtype != copy.src0.dtype || copy.indices.present()) return false;
+  if (copy.instruction->opcode != Opcode::dma_copy || copy.dst.dtype != copy.src0.dtype || copy.indices.present())
+    return false;
   if (copy.src0.partitions != copy.dst.partitions || build.is_tile(copy.dst)) return false;
   // The destination seen from the tile: the copy turned round.
   Draft turned = copy;
   std::swap(turned.dst, turned.src0);
   View view;
   if (!view_of(turned, &view) || !view.row_dense()) return false;
-  const isa::Tile& tile = build.program->tiles[object - build.program->tensors.size()];
-  if (tile.buffers > 1 && tile.rotate_level >= copy.loops.size()) return false;
+  if (copy.src0.buffers > 1 && copy.src0.rotate_level >= copy.loops.size()) return false;
   if (uses.writers.empty()) return false;
   Ref seen;
   for (size_t i : uses.writers) {
@@ -254,10 +294,11 @@ bool forward_store(Build& build, size_t store, const Uses& uses, uint32_t object
   for (size_t i : uses.readers) {
     const Draft& d = build.drafts[i];
     const bool accumulates = d.instruction->opcode == Opcode::nc_matmul && d.dst.object == object;
-    if (i > store || (i != store && i < uses.writers.front()) || (d.loops != copy.loops && !accumulates)) return false;
+    if ((i != store && i < uses.writers.front()) || (d.loops != copy.loops && !accumulates)) return false;
     for (const Ref* r : d.sources()) {
       if (i == store || !r->present() || r->object != object) continue;
-      if (r == &d.indices || !through(build, view, turned.dst, *r, d.loops, &seen)) return false;  // indices are read from tiles
+      if (r == &d.indices || !through(build, view, turned.dst, *r, d.loops, &seen))
+        return false;  // indices are read from tiles
     }
   }
   // Between the first early write and the store nobody may look at the destination's memory, except the element-wise writer
@@ -267,17 +308,26 @@ bool forward_store(Build& build, size_t store, const Uses& uses, uint32_t object
     const Draft& d = build.drafts[i];
     if (d.removed) continue;
     for (const Ref* r : {&d.dst, &d.dst2}) {
-      if (r->present() && build.same_memory(r->object, copy.dst.object)) return false;
+      if (build.may_meet(d, *r, copy, copy.dst)) return false;
     }
     for (const Ref* r : d.sources()) {
-      if (!r->present() || !build.same_memory(r->object, copy.dst.object)) continue;
+      if (!build.may_meet(d, *r, copy, copy.dst)) continue;
       if (i != first || uses.writers.size() != 1 || !is_elementwise(d.instruction->opcode)) return false;
-      if (!through(build, view, turned.dst, d.dst, d.loops, &seen) || seen.object != r->object || !same_access(seen, *r)) return false;
+      if (!through(build, view, turned.dst, d.dst, d.loops, &seen) || seen.object != r->object || !same_access(seen, *r))
+        return false;
     }
   }
-  for (size_t i = first; i < store; ++i) {
+  // Those that read the tile behind the store will read the destination, which must still be what was stored.
+  const size_t last = std::max(store, uses.readers.back());
+  for (size_t i = store + 1; i <= last; ++i) {
+    const Draft& d = build.drafts[i];
+    for (const Ref* r : {&d.dst, &d.dst2}) {
+      if (!d.removed && build.may_meet(d, *r, copy, copy.dst)) return false;
+    }
+  }
+  for (size_t i = first; i <= last; ++i) {
     Draft& d = build.drafts[i];
-    if (d.removed) continue;
+    if (d.removed || i == store) continue;
     for (Ref* r : {&d.dst, &d.src0, &d.src1, &d.src2, &d.scalar0, &d.scalar1}) {
       if (!r->present() || r->object != object) continue;
       through(build, view, turned.dst, *r, d.loops, &seen);
@@ -297,8 +347,13 @@ void forward_loads(Build& build) {
     const Draft& d = build.drafts[i];
     if (d.removed || !build.is_tile(d.dst)) continue;
     switch (d.instruction->opcode) {
-      case Opcode::dma_copy: case Opcode::dma_transpose: case Opcode::nc_transpose: case Opcode::tensor_copy: break;
-      default: continue;
+      case Opcode::dma_copy:
+      case Opcode::dma_transpose:
+      case Opcode::nc_transpose:
+      case Opcode::tensor_copy:
+        break;
+      default:
+        continue;
     }
     const uint32_t object = d.dst.object, source = d.src0.object;
     const Uses& u = uses[object - tensors];

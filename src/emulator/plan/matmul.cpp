@@ -3,11 +3,12 @@
 // A chain (a folded sequential loop of accumulating instructions) runs as one kernel call per kDepth of k. The stationary
 // operand is read in place when it is f32 with rows or columns contiguous, else packed to f32 rows. The moving operand is
 // read from packed tiles (TileLayout::panels), else packed per call. matrix-unit order (bf16, fp8) needs k padded to 32.
+#include "emulator/plan/matmul.h"
+
 #include <algorithm>
 
 #include "emulator/interpreter/scalar_operations.h"
 #include "emulator/kernels/kernel_table.h"
-#include "emulator/plan/matmul.h"
 #include "emulator/plan/run.h"
 #include "emulator/plan/strips.h"
 #include "isa/numerics.h"
@@ -26,8 +27,10 @@ bool flatten(Ref* r) {
   int64_t stride = static_cast<int64_t>(size_of(r->dtype));
   for (int d = r->rank - 1; d >= 0; --d) {
     if (r->dims[d].count == 1) continue;
-    if (count == 1) stride = r->dims[d].stride;
-    else if (r->dims[d].stride != stride * static_cast<int64_t>(count)) return false;
+    if (count == 1)
+      stride = r->dims[d].stride;
+    else if (r->dims[d].stride != stride * static_cast<int64_t>(count))
+      return false;
     count *= r->dims[d].count;
   }
   r->rank = 1;
@@ -39,7 +42,7 @@ namespace {
 
 using isa::Opcode;
 
-constexpr int kDepth = 512;  // k per kernel call: a panel of this depth stays in L2
+constexpr int kDepth = 512;         // k per kernel call: a panel of this depth stays in L2
 constexpr size_t kRowPadding = 16;  // floats between packed rows: rows a power of two apart would share a few cache sets
 
 int round_up(int n, int to) { return (n + to - 1) / to * to; }
@@ -64,16 +67,16 @@ void row_to_f32(float* out, const uint8_t* at, int64_t stride, DType type, uint3
 }
 
 // rows x columns elements to f32 rows of `out_row` floats, whichever of the two dims is contiguous.
-void matrix_to_f32(float* out, int64_t out_row, const uint8_t* at, int64_t row_stride, int64_t column_stride, DType type, uint32_t rows,
-                   uint32_t columns, float* scratch) {
+void matrix_to_f32(float* out, int64_t out_row, const uint8_t* at, int64_t row_stride, int64_t column_stride, DType type,
+                   uint32_t rows, uint32_t columns, float* scratch) {
   const int64_t size = static_cast<int64_t>(size_of(type));
   if (column_stride == size || row_stride != size) {
     for (uint32_t r = 0; r < rows; ++r) row_to_f32(out + r * out_row, at + r * row_stride, column_stride, type, columns);
     return;
   }
   if (type == DType::f32) {
-    kernels().transpose32(reinterpret_cast<uint32_t*>(out), out_row, reinterpret_cast<const uint32_t*>(at), column_stride / 4,
-                          static_cast<int>(columns), static_cast<int>(rows));
+    kernels().transpose32(reinterpret_cast<uint32_t*>(out), out_row, reinterpret_cast<const uint32_t*>(at),
+                          column_stride / 4, static_cast<int>(columns), static_cast<int>(rows));
     return;
   }
   // Contiguous along rows: convert lines of up to 128, then transpose.
@@ -81,25 +84,36 @@ void matrix_to_f32(float* out, int64_t out_row, const uint8_t* at, int64_t row_s
     const uint32_t n = std::min<uint32_t>(128, rows - r);
     for (uint32_t c0 = 0; c0 < columns; c0 += 64) {
       const uint32_t c1 = std::min(columns, c0 + 64);
-      for (uint32_t c = c0; c < c1; ++c) row_to_f32(scratch + (c - c0) * 128, at + r * row_stride + c * column_stride, row_stride, type, n);
-      kernels().transpose32(reinterpret_cast<uint32_t*>(out + r * out_row + c0), out_row, reinterpret_cast<const uint32_t*>(scratch), 128,
-                            static_cast<int>(c1 - c0), static_cast<int>(n));
+      for (uint32_t c = c0; c < c1; ++c)
+        row_to_f32(scratch + (c - c0) * 128, at + r * row_stride + c * column_stride, row_stride, type, n);
+      kernels().transpose32(reinterpret_cast<uint32_t*>(out + r * out_row + c0), out_row,
+                            reinterpret_cast<const uint32_t*>(scratch), 128, static_cast<int>(c1 - c0), static_cast<int>(n));
     }
   }
 }
 constexpr size_t kTransposeScratch = 64 * 128;
+constexpr size_t kBesides = 4;
+constexpr int kShares = 4;  // pieces of rows when idle workers help
 
 class MatmulNode final : public Node {
  public:
-  Ref dst, a, b;  // a: [k, m], b: [k, n]
-  bool unit = false;         // matrix-unit order
-  bool a_direct = false;     // f32, read in place
+  Ref dst, a, b;          // a: [k, m], b: [k, n]
+  bool unit = false;      // matrix-unit order
+  bool a_direct = false;  // f32, read in place
   bool b_panels = false;
   int64_t panel_floats = 0;  // of b's tile
   uint32_t m = 0, n = 0, k = 0, segments = 1;
   int64_t a_segment_bytes = 0, b_segment_bytes = 0;
   bool accumulate = false;
   uint8_t accumulate_levels = 0;
+
+  void fetch_for_next(const std::vector<Ref>& refs) override {
+    for (Ref r : refs) {
+      if (next_.size() < kBesides && r.dtype == DType::f32 && r.partitions == m && flatten(&r) && r.dims[0].count == n &&
+          r.dims[0].stride == 4)
+        next_.push_back(r);
+    }
+  }
 
   void run(Context& c, uint32_t, uint32_t) override {
     const bool adds = adds_to_result(accumulate, accumulate_levels, c);
@@ -108,12 +122,13 @@ class MatmulNode final : public Node {
     const uint32_t panels = (n + width - 1) / width;
     const uint32_t per_call = std::clamp<uint32_t>(kDepth / depth, 1, segments);
     const int pieces = row_pieces(c);
+    const int scratches = std::max(pieces, kShares);
     const size_t own_panel = size_t{depth} * width;  // floats, when packed here
     const size_t a_row = size_t{depth} * per_call + kRowPadding;
     const size_t a_floats = a_direct ? 0 : a_row * m;
     const size_t b_floats = b_panels ? 0 : own_panel * panels * segments;
-    float* scratch = matmul_scratch(c, (a_floats + b_floats + kTransposeScratch * static_cast<size_t>(pieces)) * 4 + 64);
-    float* a_packed = scratch + kTransposeScratch * static_cast<size_t>(pieces);
+    float* scratch = matmul_scratch(c, (a_floats + b_floats + kTransposeScratch * static_cast<size_t>(scratches)) * 4 + 64);
+    float* a_packed = scratch + kTransposeScratch * static_cast<size_t>(scratches);
     float* b_packed = a_packed + a_floats;
 
     MatmulBlock t;
@@ -144,9 +159,14 @@ class MatmulNode final : public Node {
     t.c_row = dst.partition_stride / 4;
     t.n = static_cast<int>(n);
     t.k = static_cast<int>(depth);
-    if (pieces == 1) return rows(t, a_at, 0, m, per_call, adds, scratch);
+    Beside beside[kBesides];
+    for (const Ref& r : next_) beside[t.besides++] = {reinterpret_cast<const char*>(address(r, c)), r.partition_stride};
+    t.beside = beside;
+    if (pieces == 1) return shared_rows(c.launch->pool, t, a_at, per_call, adds, scratch);
     c.launch->pool.parallel_for(pieces, [&](int64_t i, int) {
-      rows(t, a_at, static_cast<uint32_t>(m * i / pieces), static_cast<uint32_t>(m * (i + 1) / pieces), per_call, adds, scratch + i * kTransposeScratch);
+      for (uint32_t s = 0; s < segments; s += per_call)
+        rows(t, a_at, static_cast<uint32_t>(m * i / pieces), static_cast<uint32_t>(m * (i + 1) / pieces), s, per_call, adds,
+             scratch + i * kTransposeScratch);
     });
   }
 
@@ -156,29 +176,53 @@ class MatmulNode final : public Node {
     return m > 12 ? std::min<int>(threads_for(c, nanoseconds), static_cast<int>(m) / 6) : 1;
   }
 
-  // Rows [first, last), in pieces of kDepth along k. Packing goes piece by piece too, so that what is packed is still in L2.
-  void rows(const MatmulBlock& t, const uint8_t* a_at, uint32_t first, uint32_t last, uint32_t per_call, bool adds, float* scratch) const {
+  // All rows, from inside a parallel region: alone, or with workers that have run out of work.
+  void shared_rows(ThreadPool& pool, const MatmulBlock& t, const uint8_t* a_at, uint32_t per_call, bool adds,
+                   float* scratch) const {
+    for (uint32_t s = 0; s < segments; s += per_call) {
+      if (pool.idle() == 0 || m < 12 * kShares) {
+        rows(t, a_at, 0, m, s, per_call, adds, scratch);
+        continue;
+      }
+      const uint32_t piece = static_cast<uint32_t>(round_up(static_cast<int>(m + kShares - 1) / kShares, 6));
+      pool.share((m + piece - 1) / piece, [&](int64_t i) {
+        const uint32_t first = static_cast<uint32_t>(i) * piece;
+        rows(t, a_at, first, std::min(m, first + piece), s, per_call, adds, scratch + i * kTransposeScratch);
+      });
+    }
+  }
+
+  // Rows [first, last), segments [s, s + per_call): kDepth along k. Packing goes piece by piece too, so that what is packed
+  // is still in L2.
+  void rows(const MatmulBlock& t, const uint8_t* a_at, uint32_t first, uint32_t last, uint32_t s, uint32_t per_call,
+            bool adds, float* scratch) const {
     const MatmulKernel kernel = unit ? kernels().matmul_matrix_unit : kernels().matmul_chain;
+    const uint32_t count = std::min(per_call, segments - s);
     MatmulBlock part = t;
     part.a += first * t.a_row;
     part.c += first * t.c_row;
     part.m = static_cast<int>(last - first);
-    for (uint32_t s = 0; s < segments; s += per_call) {
-      const uint32_t count = std::min(per_call, segments - s);
-      if (!a_direct) pack_a(const_cast<float*>(part.a), a_at, first, last, s, count, static_cast<uint32_t>(t.k), t.a_row, scratch);
-      part.segments = static_cast<int>(count);
-      part.accumulate = adds || s > 0;
-      // After the last piece the next block of rows most likely begins again.
-      part.b_next = s + per_call < segments ? part.b + per_call * t.b_segment : t.b;
-      kernel(part);
-      if (a_direct) part.a += per_call * t.a_segment;
-      part.b += per_call * t.b_segment;
-    }
+    if (a_direct)
+      part.a += s * t.a_segment;
+    else
+      pack_a(const_cast<float*>(part.a), a_at, first, last, s, count, static_cast<uint32_t>(t.k), t.a_row, scratch);
+    part.b += s * t.b_segment;
+    part.segments = static_cast<int>(count);
+    part.accumulate = adds || s > 0;
+    Beside beside[kBesides];
+    if (s + count < segments) part.besides = 0;
+    for (int o = 0; o < part.besides; ++o) beside[o] = {t.beside[o].at + first * t.beside[o].row, t.beside[o].row};
+    part.beside = beside;
+    // After the last piece the next block of rows most likely begins again.
+    part.b_next = s + per_call < segments ? part.b + per_call * t.b_segment : t.b;
+    kernel(part);
   }
 
+  std::vector<Ref> next_;  // fetch_for_next
+
   // Rows [first, last) of `count` segments from `segment` on, a row's segments side by side.
-  void pack_a(float* out, const uint8_t* at, uint32_t first, uint32_t last, uint32_t segment, uint32_t count, uint32_t depth, ptrdiff_t row,
-              float* scratch) const {
+  void pack_a(float* out, const uint8_t* at, uint32_t first, uint32_t last, uint32_t segment, uint32_t count, uint32_t depth,
+              ptrdiff_t row, float* scratch) const {
     at += first * a.dims[0].stride + segment * a_segment_bytes;
     for (uint32_t s = 0; s < count; ++s, out += depth, at += a_segment_bytes) {
       matrix_to_f32(out, row, at, a.dims[0].stride, a.partition_stride, a.dtype, last - first, k, scratch);
@@ -212,14 +256,17 @@ class WideMatmulNode final : public Node {
     T* rows = reinterpret_cast<T*>(matmul_scratch(c, (size_t{k} * n + n) * sizeof(T) + 64));
     T* sum = rows + size_t{k} * n;
     const uint8_t* b_at = address(b, c);
-    for (uint32_t i = 0; i < k; ++i) read(rows + size_t{i} * n, b_at + i * b.partition_stride, b.dims[0].stride, size_of(b.dtype), n, load_b);
+    for (uint32_t i = 0; i < k; ++i)
+      read(rows + size_t{i} * n, b_at + i * b.partition_stride, b.dims[0].stride, size_of(b.dtype), n, load_b);
     const uint8_t* a_at = address(a, c);
     uint8_t* d_at = address(dst, c);
     const int64_t step = dst.dims[0].stride;
     for (uint32_t r = 0; r < m; ++r) {
       uint8_t* d = d_at + r * dst.partition_stride;
-      if (adds) read(sum, d, step, size_of(dst.dtype), n, load_c);
-      else std::fill(sum, sum + n, T{});
+      if (adds)
+        read(sum, d, step, size_of(dst.dtype), n, load_c);
+      else
+        std::fill(sum, sum + n, T{});
       for (uint32_t i = 0; i < k; ++i) {
         T w;
         load_a(&w, a_at + i * a.partition_stride + r * a.dims[0].stride, 1);
@@ -266,10 +313,10 @@ NodePtr make_wide(const Draft& draft, const Ref& dst, const Ref& a, const Ref& b
 class PackNode final : public Node {
  public:
   Ref dst, src;
-  bool unit = false;        // for the matrix unit
-  bool zero_tail = false;   // rows up to a multiple of 32
+  bool unit = false;       // for the matrix unit
+  bool zero_tail = false;  // rows up to a multiple of 32
   uint32_t k = 0, n = 0;
-  int outer_rank = 0;       // segments: dims in front of the columns
+  int outer_rank = 0;  // segments: dims in front of the columns
   uint32_t outer_counts[kMaxRank] = {};
   int64_t outer_source[kMaxRank] = {}, outer_target[kMaxRank] = {};
   int64_t k_stride = 0, n_stride = 0;  // of src
@@ -283,7 +330,8 @@ class PackNode final : public Node {
     uint8_t* to = address(dst, c);
     if (pieces == 1) return outer(0, from, to, 0, k, scratch);
     c.launch->pool.parallel_for(pieces, [&](int64_t i, int) {
-      const uint32_t first = static_cast<uint32_t>(lines * i / pieces) * kLines, last = static_cast<uint32_t>(lines * (i + 1) / pieces) * kLines;
+      const uint32_t first = static_cast<uint32_t>(lines * i / pieces) * kLines,
+                     last = static_cast<uint32_t>(lines * (i + 1) / pieces) * kLines;
       outer(0, from, to, first, std::min(k, last), scratch + i * kTransposeScratch);
     });
   }
@@ -294,11 +342,13 @@ class PackNode final : public Node {
   // Lines [first, last) of k; whoever packs the last line also fills up with zeros.
   [[gnu::noinline]] void outer(int dim, const uint8_t* s, uint8_t* d, uint32_t first, uint32_t last, float* scratch) const {
     if (dim < outer_rank) {
-      for (uint32_t i = 0; i < outer_counts[dim]; ++i, s += outer_source[dim], d += outer_target[dim]) outer(dim + 1, s, d, first, last, scratch);
+      for (uint32_t i = 0; i < outer_counts[dim]; ++i, s += outer_source[dim], d += outer_target[dim])
+        outer(dim + 1, s, d, first, last, scratch);
       return;
     }
     s += first * k_stride;
-    const uint32_t count = last - first, padded = last == k ? static_cast<uint32_t>(round_up(static_cast<int>(count), kLines)) : count;
+    const uint32_t count = last - first,
+                   padded = last == k ? static_cast<uint32_t>(round_up(static_cast<int>(count), kLines)) : count;
     if (unit) {
       auto* out = reinterpret_cast<uint16_t*>(d) + size_t{first} * kUnitWidth;
       return pack_unit_rows(out, panel_floats, s, k_stride, n_stride, src.dtype, count, n, padded);
@@ -318,21 +368,24 @@ float* matmul_scratch(Context& c, size_t bytes) {
   return reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(c.matmul_scratch.data()) + 63) / 64 * 64);
 }
 
-void pack_rows(float* out, ptrdiff_t panel_stride, const uint8_t* at, int64_t k_stride, int64_t n_stride, DType type, uint32_t k, uint32_t n,
-               float* scratch) {
+void pack_rows(float* out, ptrdiff_t panel_stride, const uint8_t* at, int64_t k_stride, int64_t n_stride, DType type,
+               uint32_t k, uint32_t n, float* scratch) {
   const int width = kernels().panel_width;
   const int64_t size = static_cast<int64_t>(size_of(type));
   if (n_stride == size && (type == DType::f32 || type == DType::bf16)) {
     for (uint32_t r = 0; r < k; ++r, at += k_stride, out += width) {
-      if (type == DType::f32) kernels().pack_f32(out, reinterpret_cast<const float*>(at), static_cast<int>(n), panel_stride);
-      else kernels().pack_bf16(out, reinterpret_cast<const uint16_t*>(at), static_cast<int>(n), panel_stride);
+      if (type == DType::f32)
+        kernels().pack_f32(out, reinterpret_cast<const float*>(at), static_cast<int>(n), panel_stride);
+      else
+        kernels().pack_bf16(out, reinterpret_cast<const uint16_t*>(at), static_cast<int>(n), panel_stride);
     }
     return;
   }
   for (uint32_t j = 0; j < n; j += static_cast<uint32_t>(width), out += panel_stride) {
     const uint32_t columns = std::min<uint32_t>(static_cast<uint32_t>(width), n - j);
     matrix_to_f32(out, width, at + j * n_stride, k_stride, n_stride, type, k, columns, scratch);
-    for (uint32_t r = 0; columns < static_cast<uint32_t>(width) && r < k; ++r) std::fill(out + r * width + columns, out + (r + 1) * width, 0.0f);
+    for (uint32_t r = 0; columns < static_cast<uint32_t>(width) && r < k; ++r)
+      std::fill(out + r * width + columns, out + (r + 1) * width, 0.0f);
   }
 }
 
@@ -343,15 +396,23 @@ NodePtr make_matmul_node(const Build& build, const Draft& draft) {
   const bool panels = build.is_tile(b) && build.layouts[b.object - build.program->tensors.size()].panels;
   if (!flatten(&dst) || !flatten(&a) || (!panels && !flatten(&b))) return nullptr;
   switch (in.compute) {
-    case DType::f32: break;
-    case DType::f64: return make_wide<double>(draft, dst, a, b);
-    case DType::i64: return make_wide<int64_t>(draft, dst, a, b);
-    case DType::u64: return make_wide<uint64_t>(draft, dst, a, b);
-    case DType::c64: return make_wide<c64>(draft, dst, a, b);
-    case DType::c128: return make_wide<c128>(draft, dst, a, b);
-    default: return nullptr;
+    case DType::f32:
+      break;
+    case DType::f64:
+      return make_wide<double>(draft, dst, a, b);
+    case DType::i64:
+      return make_wide<int64_t>(draft, dst, a, b);
+    case DType::u64:
+      return make_wide<uint64_t>(draft, dst, a, b);
+    case DType::c64:
+      return make_wide<c64>(draft, dst, a, b);
+    case DType::c128:
+      return make_wide<c128>(draft, dst, a, b);
+    default:
+      return nullptr;
   }
-  if (dst.dtype != DType::f32 || (dst.dims[0].count > 1 && dst.dims[0].stride != 4) || dst.partition_stride % 4 != 0) return nullptr;
+  if (dst.dtype != DType::f32 || (dst.dims[0].count > 1 && dst.dims[0].stride != 4) || dst.partition_stride % 4 != 0)
+    return nullptr;
   if (!kernels().load[static_cast<int>(a.dtype)] || !kernels().load[static_cast<int>(b.dtype)]) return nullptr;
   if (NodePtr unit = make_unit_matmul_node(build, draft)) return unit;
   auto node = std::make_unique<MatmulNode>();
@@ -370,7 +431,8 @@ NodePtr make_matmul_node(const Build& build, const Draft& draft) {
   // With one row either way counts as contiguous; a k-major operand is one whose rows m are neighbours.
   const bool row_major = a.partition_stride == 4, k_major = a.dims[0].stride == 4 && a.partition_stride % 4 == 0;
   // k-major lines lie a whole row apart and would be fetched again by every block of rows: worth it for narrow results only.
-  node->a_direct = a.dtype == DType::f32 && !node->unit && (row_major || (k_major && node->n <= 64)) && a.dims[0].stride % 4 == 0;
+  node->a_direct =
+      a.dtype == DType::f32 && !node->unit && (row_major || (k_major && node->n <= 64)) && a.dims[0].stride % 4 == 0;
   node->b_panels = panels;
   if (panels) node->panel_floats = build.layouts[b.object - build.program->tensors.size()].panel_floats;
   node->accumulate = in.accumulate;
@@ -422,7 +484,9 @@ bool pack_tile(Build& build, uint32_t object) {
       writers.push_back(&d);
       continue;
     }
-    if (op != Opcode::nc_matmul || d.instruction->compute != DType::f32 || d.src0.object == object || d.src1.object != object) return false;
+    if (op != Opcode::nc_matmul || d.instruction->compute != DType::f32 || d.src0.object == object ||
+        d.src1.object != object)
+      return false;
     const uint32_t n = static_cast<uint32_t>(d.src1.elements());
     if (columns == 0) columns = n;
     if (n != columns) return false;
@@ -472,7 +536,7 @@ bool pack_tile(Build& build, uint32_t object) {
     layout.segment_bytes = layout.panel_floats * 2 * ((columns + kUnitWidth - 1) / kUnitWidth);
   }
   layout.buffer_bytes = layout.segment_bytes * segments;
-  layout.total_bytes = layout.buffer_bytes * tile.buffers;
+  layout.total_bytes = layout.buffer_bytes * layout.buffers;
   layout.row_bytes = 0;
   for (Draft* d : readers) {
     redirect(&d->src1, layout, columns);

@@ -66,8 +66,8 @@ class UnitMatmulNode final : public Node {
       t.b_segment = b_segment_bytes / 2;
     } else {
       for (uint32_t s = 0; s < segments; ++s) {
-        pack_unit_rows(b_packed + s * own_panel * panels, static_cast<ptrdiff_t>(own_panel), b_at + s * b_segment_bytes, b.partition_stride,
-                       b.dims[0].stride, b.dtype, k, n, depth);
+        pack_unit_rows(b_packed + s * own_panel * panels, static_cast<ptrdiff_t>(own_panel), b_at + s * b_segment_bytes,
+                       b.partition_stride, b.dims[0].stride, b.dtype, k, n, depth);
       }
       t.b = b_packed;
       t.b_panel = static_cast<ptrdiff_t>(own_panel);
@@ -92,12 +92,19 @@ class UnitMatmulNode final : public Node {
       kernels().unit_matmul(part);
     };
     const uint32_t blocks = (m + 2 * kUnitRows - 1) / (2 * kUnitRows);
-    const uint32_t pieces = std::min(static_cast<uint32_t>(threads_for(c, nanoseconds)), blocks);
+    ThreadPool& pool = c.launch->pool;
+    const uint32_t helpers = static_cast<uint32_t>(c.may_fork ? threads_for(c, nanoseconds) - 1 : pool.idle());
+    const uint32_t pieces = std::min(helpers + 1, blocks);
     if (pieces < 2) return rows(0, m);
-    c.launch->pool.parallel_for(pieces, [&](int64_t i, int) {
-      const uint32_t first = static_cast<uint32_t>(blocks * i / pieces) * 2 * kUnitRows, end = static_cast<uint32_t>(blocks * (i + 1) / pieces) * 2 * kUnitRows;
+    const auto piece = [&](int64_t i) {
+      const uint32_t first = static_cast<uint32_t>(blocks * i / pieces) * 2 * kUnitRows,
+                     end = static_cast<uint32_t>(blocks * (i + 1) / pieces) * 2 * kUnitRows;
       rows(first, std::min(m, end));
-    });
+    };
+    if (c.may_fork)
+      pool.parallel_for(pieces, [&](int64_t i, int) { piece(i); });
+    else
+      pool.share(pieces, piece);
   }
 
   void pack_a(uint16_t* out, const uint8_t* at, uint32_t depth) const {
@@ -114,8 +121,8 @@ class UnitMatmulNode final : public Node {
 
 }  // namespace
 
-void pack_unit_rows(uint16_t* out, ptrdiff_t panel_stride, const uint8_t* at, int64_t k_stride, int64_t n_stride, DType type, uint32_t k,
-                    uint32_t n, uint32_t depth) {
+void pack_unit_rows(uint16_t* out, ptrdiff_t panel_stride, const uint8_t* at, int64_t k_stride, int64_t n_stride, DType type,
+                    uint32_t k, uint32_t n, uint32_t depth) {
   constexpr uint32_t width = kUnitWidth;
   const uint32_t panels = (n + width - 1) / width;
   if (type == DType::bf16 && n_stride == 2) {
@@ -124,14 +131,15 @@ void pack_unit_rows(uint16_t* out, ptrdiff_t panel_stride, const uint8_t* at, in
       const auto* second = r + 1 < k ? reinterpret_cast<const uint16_t*>(at + (r + 1) * k_stride) : nullptr;
       kernels().unit_pack_pair(out + static_cast<ptrdiff_t>(r) * width, first, second, static_cast<int>(n), panel_stride);
     }
-  } else if (type == DType::bf16 && k_stride == 2 && k % 2 == 0 && n_stride % 4 == 0 && reinterpret_cast<uintptr_t>(at) % 4 == 0) {
+  } else if (type == DType::bf16 && k_stride == 2 && k % 2 == 0 && n_stride % 4 == 0 &&
+             reinterpret_cast<uintptr_t>(at) % 4 == 0) {
     // Neighbouring k's are pairs already: a transposition of 32-bit words.
     for (uint32_t p = 0; p < panels; ++p) {
       const uint32_t columns = std::min(width, n - p * width);
       auto* to = reinterpret_cast<uint32_t*>(out + p * panel_stride);
       if (columns < width) std::fill(to, to + k / 2 * width, 0u);
-      kernels().transpose32(to, width, reinterpret_cast<const uint32_t*>(at + static_cast<int64_t>(p * width) * n_stride), n_stride / 4,
-                            static_cast<int>(columns), static_cast<int>(k / 2));
+      kernels().transpose32(to, width, reinterpret_cast<const uint32_t*>(at + static_cast<int64_t>(p * width) * n_stride),
+                            n_stride / 4, static_cast<int>(columns), static_cast<int>(k / 2));
     }
   } else {
     for (uint32_t p = 0; p < panels; ++p) {
@@ -139,7 +147,8 @@ void pack_unit_rows(uint16_t* out, ptrdiff_t panel_stride, const uint8_t* at, in
       for (uint32_t r = 0; r < round_up(k, 2); ++r) {
         for (uint32_t j = 0; j < width; ++j) {
           const bool inside = r < k && p * width + j < n;
-          to[r / 2 * 2 * width + 2 * j + r % 2] = inside ? to_bf16(type, at + r * k_stride + static_cast<int64_t>(p * width + j) * n_stride) : uint16_t{0};
+          to[r / 2 * 2 * width + 2 * j + r % 2] =
+              inside ? to_bf16(type, at + r * k_stride + static_cast<int64_t>(p * width + j) * n_stride) : uint16_t{0};
         }
       }
     }
@@ -150,7 +159,8 @@ void pack_unit_rows(uint16_t* out, ptrdiff_t panel_stride, const uint8_t* at, in
 }
 
 NodePtr make_unit_matmul_node(const Build& build, const Draft& draft) {
-  if (!kernels().unit_matmul || !is_matrix_unit_type(draft.src0.dtype) || !is_matrix_unit_type(draft.src1.dtype)) return nullptr;
+  if (!kernels().unit_matmul || !is_matrix_unit_type(draft.src0.dtype) || !is_matrix_unit_type(draft.src1.dtype))
+    return nullptr;
   const isa::Instruction& in = *draft.instruction;
   Ref dst = draft.dst, a = draft.src0, b = draft.src1;
   const TileLayout* layout = build.is_tile(b) ? &build.layouts[b.object - build.program->tensors.size()] : nullptr;
@@ -169,7 +179,8 @@ NodePtr make_unit_matmul_node(const Build& build, const Draft& draft) {
     node->a_segment_bytes = a.step_at(draft.chain_level);
     node->b_segment_bytes = b.step_at(draft.chain_level);
   }
-  node->a_direct = a.dtype == DType::bf16 && (a.partition_stride == 2) && node->k % isa::kMatrixUnitBlock == 0 && node->m % kUnitRows == 0;
+  node->a_direct = a.dtype == DType::bf16 && (a.partition_stride == 2) && node->k % isa::kMatrixUnitBlock == 0 &&
+                   node->m % kUnitRows == 0;
   node->b_panels = panels;
   if (panels) node->panel_elements = layout->panel_floats;
   node->accumulate = in.accumulate;

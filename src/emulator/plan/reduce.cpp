@@ -19,11 +19,16 @@ struct Lanes {
 
 LaneKernel lane_kernel(AluOp op) {
   switch (op) {
-    case AluOp::add: return kernels().lanes_add;
-    case AluOp::multiply: return kernels().lanes_multiply;
-    case AluOp::maximum: return kernels().lanes_maximum;
-    case AluOp::minimum: return kernels().lanes_minimum;
-    default: return nullptr;
+    case AluOp::add:
+      return kernels().lanes_add;
+    case AluOp::multiply:
+      return kernels().lanes_multiply;
+    case AluOp::maximum:
+      return kernels().lanes_maximum;
+    case AluOp::minimum:
+      return kernels().lanes_minimum;
+    default:
+      return nullptr;
   }
 }
 
@@ -66,9 +71,12 @@ float tree<float>(AluOp op, float* s) {
     return f(s[0], s[1]);
   };
   switch (op) {
-    case AluOp::add: return run([](float a, float b) { return a + b; });
-    case AluOp::maximum: return run([](float a, float b) { return a > b || a != a ? a : b; });
-    case AluOp::minimum: return run([](float a, float b) { return a < b || a != a ? a : b; });
+    case AluOp::add:
+      return run([](float a, float b) { return a + b; });
+    case AluOp::maximum:
+      return run([](float a, float b) { return a > b || a != a ? a : b; });
+    case AluOp::minimum:
+      return run([](float a, float b) { return a < b || a != a ? a : b; });
     default: {
       bool ignored = false;
       return run([&](float a, float b) { return apply<float>(op, a, b, &ignored); });
@@ -94,13 +102,16 @@ class ReduceNode final : public Node {
     uint8_t* s = address(src, c);
     uint8_t* d = address(dst, c);
     if constexpr (std::is_same_v<T, float>) {
-      const auto four = op == AluOp::add ? kernels().four_rows_add : op == AluOp::maximum ? kernels().four_rows_maximum : nullptr;
+      const auto four = op == AluOp::add       ? kernels().four_rows_add
+                        : op == AluOp::maximum ? kernels().four_rows_maximum
+                                               : nullptr;
       if (direct && outer_rank == 0 && four && src.partition_stride % 4 == 0) {
         for (; first + 4 <= last; first += 4) {
           alignas(64) float lanes[64];
           std::fill(lanes, lanes + 64, identity);
           four(lanes, reinterpret_cast<const float*>(s + first * src.partition_stride), src.partition_stride / 4, elements);
-          for (uint32_t r = 0; r < 4; ++r) store_element<T>(dst.dtype, d + (first + r) * dst.partition_stride, tree(op, lanes + 16 * r));
+          for (uint32_t r = 0; r < 4; ++r)
+            store_element<T>(dst.dtype, d + (first + r) * dst.partition_stride, tree(op, lanes + 16 * r));
         }
       }
     }
@@ -132,8 +143,10 @@ class ReduceNode final : public Node {
       T* buffer = c.buffer<T>(0);
       for_each_strip(row, at, 0, 1, [&](uint8_t* const* now, uint32_t count, const uint32_t*, uint32_t) {
         const size_t n = size_t{count} * row.inner;
-        if (row.operands[0].lie == Lie::dense) row.operands[0].load(buffer, now[0], n);
-        else gather(row, 0, row.split, count, now[0], reinterpret_cast<uint8_t*>(buffer), sizeof(T));
+        if (row.operands[0].lie == Lie::dense)
+          row.operands[0].load(buffer, now[0], n);
+        else
+          gather(row, 0, row.split, count, now[0], reinterpret_cast<uint8_t*>(buffer), sizeof(T));
         accumulate(op, lanes.v, buffer, n, position);
         position += n;
       });
@@ -193,12 +206,16 @@ class PartitionReduceNode final : public Node {
       for (uint32_t p = 0; p < src.partitions; ++p) {
         uint8_t* from = now[1] + p * src.partition_stride;
         T* to = p == 0 ? running : x;
-        if (strips.operands[1].lie == Lie::dense) strips.operands[1].load(to, from, n);
-        else gather(strips, 1, strips.split, count, from, reinterpret_cast<uint8_t*>(to), sizeof(T));
+        if (strips.operands[1].lie == Lie::dense)
+          strips.operands[1].load(to, from, n);
+        else
+          gather(strips, 1, strips.split, count, from, reinterpret_cast<uint8_t*>(to), sizeof(T));
         if (p > 0) combine(running, x, n);
       }
-      if (strips.operands[0].lie == Lie::dense) strips.operands[0].store(now[0], running, n);
-      else scatter(strips, 0, strips.split, count, now[0], reinterpret_cast<const uint8_t*>(running), sizeof(T));
+      if (strips.operands[0].lie == Lie::dense)
+        strips.operands[0].store(now[0], running, n);
+      else
+        scatter(strips, 0, strips.split, count, now[0], reinterpret_cast<const uint8_t*>(running), sizeof(T));
     });
   }
 
@@ -316,8 +333,10 @@ class ScanNode final : public Node {
       T* buffers[4];
       for (int o = 1; o < operands; ++o) {
         buffers[o] = c.buffer<T>(o);
-        if (o == start) strips.operands[o].load(buffers[o], now[o], 1);
-        else gather(strips, o, strips.split, count, now[o], reinterpret_cast<uint8_t*>(buffers[o]), sizeof(T));
+        if (o == start)
+          strips.operands[o].load(buffers[o], now[o], 1);
+        else
+          gather(strips, o, strips.split, count, now[o], reinterpret_cast<uint8_t*>(buffers[o]), sizeof(T));
       }
       if (i == 0) running = start ? buffers[start][0] : start_value;
       T* d = c.buffer<T>(0);
@@ -351,7 +370,8 @@ NodePtr make_scan(const Build& build, const Draft& draft, DType compute) {
     node->start = n;
     refs[n++] = &draft.scalar0;
   } else if constexpr (kIsComplex<T>) {
-    node->start_value = T(static_cast<typename T::value_type>(in.scalar0.re), static_cast<typename T::value_type>(in.scalar0.im));
+    node->start_value =
+        T(static_cast<typename T::value_type>(in.scalar0.re), static_cast<typename T::value_type>(in.scalar0.im));
   } else if constexpr (kIsFloating<T>) {
     node->start_value = static_cast<T>(in.scalar0.re);
   } else {
@@ -396,10 +416,14 @@ NodePtr make_scan(const Build& build, const Draft& draft, DType compute) {
 template <class T>
 NodePtr make_any(const Build& build, const Draft& draft, DType compute) {
   switch (draft.instruction->opcode) {
-    case Opcode::tensor_reduce: return make_reduce<T>(draft, compute);
-    case Opcode::tensor_partition_reduce: return make_partition_reduce<T>(draft, compute);
-    case Opcode::tensor_tensor_scan: return make_scan<T>(build, draft, compute);
-    default: return nullptr;
+    case Opcode::tensor_reduce:
+      return make_reduce<T>(draft, compute);
+    case Opcode::tensor_partition_reduce:
+      return make_partition_reduce<T>(draft, compute);
+    case Opcode::tensor_tensor_scan:
+      return make_scan<T>(build, draft, compute);
+    default:
+      return nullptr;
   }
 }
 
@@ -407,18 +431,30 @@ NodePtr make_any(const Build& build, const Draft& draft, DType compute) {
 
 NodePtr make_reduce_node(const Build& build, const Draft& draft) {
   switch (draft.instruction->opcode) {
-    case Opcode::bn_stats: return make_statistics(draft);
-    case Opcode::tensor_reduce: case Opcode::tensor_partition_reduce: case Opcode::tensor_tensor_scan: break;
-    default: return nullptr;
+    case Opcode::bn_stats:
+      return make_statistics(draft);
+    case Opcode::tensor_reduce:
+    case Opcode::tensor_partition_reduce:
+    case Opcode::tensor_tensor_scan:
+      break;
+    default:
+      return nullptr;
   }
   switch (draft.instruction->compute) {
-    case DType::f32: return make_any<float>(build, draft, DType::f32);
-    case DType::f64: return make_any<double>(build, draft, DType::f64);
-    case DType::i64: return make_any<int64_t>(build, draft, DType::i64);
-    case DType::u64: return make_any<uint64_t>(build, draft, DType::u64);
-    case DType::c64: return make_any<c64>(build, draft, DType::c64);
-    case DType::c128: return make_any<c128>(build, draft, DType::c128);
-    default: return nullptr;
+    case DType::f32:
+      return make_any<float>(build, draft, DType::f32);
+    case DType::f64:
+      return make_any<double>(build, draft, DType::f64);
+    case DType::i64:
+      return make_any<int64_t>(build, draft, DType::i64);
+    case DType::u64:
+      return make_any<uint64_t>(build, draft, DType::u64);
+    case DType::c64:
+      return make_any<c64>(build, draft, DType::c64);
+    case DType::c128:
+      return make_any<c128>(build, draft, DType::c128);
+    default:
+      return nullptr;
   }
 }
 

@@ -22,7 +22,8 @@ class PatternNode : public Node {
  protected:
   uint64_t base(const Context& c, uint32_t p) const {
     uint64_t v = static_cast<uint64_t>(pattern.base) + p * static_cast<uint64_t>(pattern.partition_step);
-    for (int l = 0; l < isa::kMaxLoops; ++l) v += static_cast<uint64_t>(pattern.loop_step[l]) * static_cast<uint64_t>(c.counters[l]);
+    for (int l = 0; l < isa::kMaxLoops; ++l)
+      v += static_cast<uint64_t>(pattern.loop_step[l]) * static_cast<uint64_t>(c.counters[l]);
     return v;
   }
   // f(address, value, count, value step, address step) for each innermost run.
@@ -44,15 +45,18 @@ class IotaNode final : public PatternNode {
     uint8_t* at = address(dst, c);
     const int64_t size = static_cast<int64_t>(size_of(dst.dtype));
     for (uint32_t p = first; p < last; ++p) {
-      walk(at + p * dst.partition_stride, base(c, p), 0, [&](uint8_t* d, uint64_t v, uint32_t n, uint64_t step, int64_t stride) {
-        int64_t* values = c.buffer<int64_t>(0);
-        for (uint32_t i = 0; i < n; i += kStrip) {
-          const uint32_t count = std::min<uint32_t>(kStrip, n - i);
-          for (uint32_t k = 0; k < count; ++k) values[k] = static_cast<int64_t>(v + (i + k) * step);
-          if (stride == size) store(d + i * stride, values, count);
-          else for (uint32_t k = 0; k < count; ++k) store(d + static_cast<int64_t>(i + k) * stride, values + k, 1);
-        }
-      });
+      walk(at + p * dst.partition_stride, base(c, p), 0,
+           [&](uint8_t* d, uint64_t v, uint32_t n, uint64_t step, int64_t stride) {
+             int64_t* values = c.buffer<int64_t>(0);
+             for (uint32_t i = 0; i < n; i += kStrip) {
+               const uint32_t count = std::min<uint32_t>(kStrip, n - i);
+               for (uint32_t k = 0; k < count; ++k) values[k] = static_cast<int64_t>(v + (i + k) * step);
+               if (stride == size)
+                 store(d + i * stride, values, count);
+               else
+                 for (uint32_t k = 0; k < count; ++k) store(d + static_cast<int64_t>(i + k) * stride, values + k, 1);
+             }
+           });
     }
   }
 };
@@ -68,18 +72,23 @@ class RandomNode final : public PatternNode {
     const bool wide = size_of(dst.dtype) == 8;
     for (uint32_t p = first; p < last; ++p) {
       const uint64_t key = value(c, seed_ref, seed, p), counter = value(c, start_ref, start, p) + base(c, p);
-      walk(at + p * dst.partition_stride, counter, 0, [&](uint8_t* d, uint64_t v, uint32_t n, uint64_t step, int64_t stride) {
-        if (step == 1 && stride == (wide ? 8 : 4)) {
-          if (wide) k.random_u64(reinterpret_cast<uint64_t*>(d), key, v, n);
-          else k.random_u32(reinterpret_cast<uint32_t*>(d), key, v, n);
-          return;
-        }
-        for (uint32_t i = 0; i < n; ++i) {
-          uint8_t* to = d + static_cast<int64_t>(i) * stride;
-          if (wide) k.random_u64(reinterpret_cast<uint64_t*>(to), key, v + i * step, 1);
-          else k.random_u32(reinterpret_cast<uint32_t*>(to), key, v + i * step, 1);
-        }
-      });
+      walk(at + p * dst.partition_stride, counter, 0,
+           [&](uint8_t* d, uint64_t v, uint32_t n, uint64_t step, int64_t stride) {
+             if (step == 1 && stride == (wide ? 8 : 4)) {
+               if (wide)
+                 k.random_u64(reinterpret_cast<uint64_t*>(d), key, v, n);
+               else
+                 k.random_u32(reinterpret_cast<uint32_t*>(d), key, v, n);
+               return;
+             }
+             for (uint32_t i = 0; i < n; ++i) {
+               uint8_t* to = d + static_cast<int64_t>(i) * stride;
+               if (wide)
+                 k.random_u64(reinterpret_cast<uint64_t*>(to), key, v + i * step, 1);
+               else
+                 k.random_u32(reinterpret_cast<uint32_t*>(to), key, v + i * step, 1);
+             }
+           });
     }
   }
 
@@ -125,9 +134,10 @@ class GeneralNode final : public Node {
     const Opcode op = draft.instruction->opcode;
     partitions = draft.dst.partitions;
     row_independent = op == Opcode::tensor_tensor || op == Opcode::tensor_scalar || op == Opcode::scalar_tensor_tensor ||
-                      op == Opcode::activation || op == Opcode::reciprocal || op == Opcode::select || op == Opcode::tensor_reduce ||
-                      op == Opcode::tensor_tensor_scan || op == Opcode::bn_aggr || op == Opcode::bn_stats || op == Opcode::max8 ||
-                      op == Opcode::find_index8 || op == Opcode::top_k || op == Opcode::tensor_copy;
+                      op == Opcode::activation || op == Opcode::reciprocal || op == Opcode::select ||
+                      op == Opcode::tensor_reduce || op == Opcode::tensor_tensor_scan || op == Opcode::bn_aggr ||
+                      op == Opcode::bn_stats || op == Opcode::max8 || op == Opcode::find_index8 || op == Opcode::top_k ||
+                      op == Opcode::tensor_copy;
     nanoseconds = 100 + 30.0 * static_cast<double>(std::max(draft.dst.elements() * draft.dst.partitions,
                                                             draft.src0.elements() * draft.src0.partitions));
     if (op == Opcode::nc_matmul) nanoseconds *= draft.src0.partitions;
@@ -159,8 +169,9 @@ class GeneralNode final : public Node {
 
  private:
   std::vector<std::pair<const Ref*, std::vector<int64_t>*>> offsets_of() {
-    return {{&draft_.dst, &dst_},   {&draft_.dst2, &dst2_},       {&draft_.src0, &src0_},       {&draft_.src1, &src1_},
-            {&draft_.src2, &src2_}, {&draft_.scalar0, &scalar0_}, {&draft_.scalar1, &scalar1_}, {&draft_.indices, &indices_}};
+    return {{&draft_.dst, &dst_},         {&draft_.dst2, &dst2_},      {&draft_.src0, &src0_},
+            {&draft_.src1, &src1_},       {&draft_.src2, &src2_},      {&draft_.scalar0, &scalar0_},
+            {&draft_.scalar1, &scalar1_}, {&draft_.indices, &indices_}};
   }
   static void fill_offsets(const Ref& r, std::vector<int64_t>* out) {
     out->assign(1, 0);
@@ -172,7 +183,8 @@ class GeneralNode final : public Node {
       *out = std::move(next);
     }
   }
-  static void resolve(const Context& c, const Ref& r, const std::vector<int64_t>& offsets, Operand* out, bool part, uint32_t first, uint32_t last) {
+  static void resolve(const Context& c, const Ref& r, const std::vector<int64_t>& offsets, Operand* out, bool part,
+                      uint32_t first, uint32_t last) {
     if (!r.present()) return;
     out->dtype = r.dtype;
     out->partitions = part ? last - first : r.partitions;
@@ -192,8 +204,10 @@ class GeneralNode final : public Node {
 NodePtr make_routine_node(const Build&, const Draft& draft) {
   switch (draft.instruction->opcode) {
     case Opcode::iota:
-    case Opcode::random_bits: return make_pattern(draft);
-    default: return nullptr;
+    case Opcode::random_bits:
+      return make_pattern(draft);
+    default:
+      return nullptr;
   }
 }
 

@@ -16,28 +16,37 @@ void check_interrupt(Context& c, double nanoseconds) {
 
 // --- loops ---
 
-void LoopNode::iterate(Context& c, int64_t from, int64_t to) {
+void LoopNode::iterate(Context& c, int64_t from, int64_t to, uint32_t first, uint32_t last) {
   const double each = nanoseconds / trip;
   for (int64_t i = from; i < to && !c.failed; ++i) {
     c.counters[level] = i;
-    for (const NodePtr& node : body) node->run(c, 0, node->partitions);
+    for (const NodePtr& node : body) node->run(c, row_independent ? first : 0, row_independent ? last : node->partitions);
     check_interrupt(c, each);
   }
   c.counters[level] = 0;
 }
 
-void LoopNode::run(Context& c, uint32_t, uint32_t) {
+void LoopNode::run(Context& c, uint32_t first, uint32_t last) {
   const int threads = parallel ? threads_for(c, nanoseconds) : 1;
-  if (threads < 2) return iterate(c, 0, trip);
+  if (threads < 2) return iterate(c, 0, trip, first, last);
+  const int64_t inner_trip = joined ? joined->trip : 1;
+  const int64_t iterations = trip * inner_trip;
   // Pieces of at least 5 us, and a few per thread for balance.
-  const double each = nanoseconds / trip;
+  const double each = nanoseconds / static_cast<double>(iterations);
   int64_t per_piece = std::max<int64_t>(1, static_cast<int64_t>(5000 / each));
-  per_piece = std::min(per_piece, std::max<int64_t>(1, trip / (threads * 4)));
-  const int64_t pieces = (trip + per_piece - 1) / per_piece;
+  per_piece = std::min(per_piece, std::max<int64_t>(1, iterations / (threads * 4)));
+  const int64_t pieces = (iterations + per_piece - 1) / per_piece;
   c.may_fork = false;
   const std::vector<Context*>& contexts = c.plan->fork(threads, c, own_tiles);
   c.launch->pool.parallel_for(pieces, [&](int64_t piece, int worker) {
-    iterate(*contexts[static_cast<size_t>(worker)], piece * per_piece, std::min<int64_t>(trip, (piece + 1) * per_piece));
+    Context& own = *contexts[static_cast<size_t>(worker)];
+    const int64_t end = std::min(iterations, (piece + 1) * per_piece);
+    if (!joined) return iterate(own, piece * per_piece, end, first, last);
+    for (int64_t i = piece * per_piece; i < end && !own.failed; ++i) {
+      own.counters[level] = i / inner_trip;
+      joined->iterate(own, i % inner_trip, i % inner_trip + 1, 0, 0);
+    }
+    own.counters[level] = 0;
   });
   c.may_fork = true;
   c.plan->join(c);
@@ -66,7 +75,8 @@ void GroupNode::run(Context& c, uint32_t first, uint32_t last) {
     return;
   }
   const uint32_t total = last - first;
-  const uint32_t pieces = std::min<uint32_t>({total, static_cast<uint32_t>(threads) * 4, static_cast<uint32_t>(nanoseconds / 5000) + 1});
+  const uint32_t pieces =
+      std::min<uint32_t>({total, static_cast<uint32_t>(threads) * 4, static_cast<uint32_t>(nanoseconds / 5000) + 1});
   c.may_fork = false;
   const std::vector<Context*>& contexts = c.plan->fork(threads, c, {});
   c.launch->pool.parallel_for(pieces, [&](int64_t piece, int worker) {
@@ -121,7 +131,8 @@ void Plan::ready_workers(int threads) {
     std::unique_ptr<Context>& c = s.workers[static_cast<size_t>(w)];
     if (c) continue;
     c = new_context(s);
-    for (size_t t = 0; t < s.layouts.size(); ++t) c->blocks[t] = arena_.allocate(static_cast<size_t>(s.layouts[t].total_bytes));
+    for (size_t t = 0; t < s.layouts.size(); ++t)
+      c->blocks[t] = arena_.allocate(static_cast<size_t>(s.layouts[t].total_bytes));
   }
 }
 
@@ -140,7 +151,8 @@ const std::vector<Context*>& Plan::fork(int threads, Context& parent, const std:
     c.failed = false;
     for (const RegionTile& t : own) {
       uint8_t* block = c.blocks[t.object - tensors];
-      if (t.copy_in) std::memcpy(block, parent.bases[t.object], static_cast<size_t>(s.layouts[t.object - tensors].total_bytes));
+      if (t.copy_in)
+        std::memcpy(block, parent.bases[t.object], static_cast<size_t>(s.layouts[t.object - tensors].total_bytes));
       c.bases[t.object] = block;
     }
     s.forked.push_back(&c);

@@ -5,7 +5,7 @@
 
 namespace neuron::emulator::plan {
 
-inline constexpr double kForkNanoseconds = 20000;       // less work than this stays on the calling thread
+inline constexpr double kForkNanoseconds = 20000;        // less work than this stays on the calling thread
 inline constexpr double kInterruptNanoseconds = 200000;  // estimated work between interrupt checks
 
 // Threads for work of that length: one inside a parallel region, or when it is too short to share.
@@ -19,22 +19,24 @@ struct RegionTile {
   bool copy_in = false;  // partly written outside the region: workers start from a copy
 };
 
+// A row-independent one runs all iterations for the given partitions; its body then is too.
 class LoopNode final : public Node {
  public:
   int level = 0;
   uint32_t trip = 1;
-  bool parallel = false;                // iterations are independent and this is the level to share out
-  std::vector<RegionTile> own_tiles;    // written inside: every worker has its own
+  bool parallel = false;              // iterations are independent and this is the level to share out
+  LoopNode* joined = nullptr;         // the body, a loop that is shared out together with this one
+  std::vector<RegionTile> own_tiles;  // written inside: every worker has its own
   std::vector<NodePtr> body;
 
   void run(Context& c, uint32_t first, uint32_t last) override;
 
  private:
-  void iterate(Context& c, int64_t from, int64_t to);
+  void iterate(Context& c, int64_t from, int64_t to, uint32_t first, uint32_t last);
 };
 
-// Consecutive row-independent instructions over the same partitions, executed for a few partitions at a time. Tiles that only
-// this group sees live in a buffer of just those rows.
+// Consecutive row-independent instructions over the same partitions, executed for a few partitions at a time. Tiles that
+// only this group sees live in a buffer of just those rows.
 class GroupNode final : public Node {
  public:
   struct Contracted {
@@ -63,8 +65,8 @@ class Plan final : public Executor {
   Status prepare(bool pessimistic);
   Status run(Launch& launch) override;
 
-  // One context per pool worker for a parallel region of `parent`, which is worker 0's itself. The others begin as copies, with
-  // tiles of their own for `own`. Before the region: in it, worker 0 already changes what they copy.
+  // One context per pool worker for a parallel region of `parent`, which is worker 0's itself. The others begin as copies,
+  // with tiles of their own for `own`. Before the region: in it, worker 0 already changes what they copy.
   const std::vector<Context*>& fork(int threads, Context& parent, const std::vector<RegionTile>& own);
   void join(Context& parent);
 

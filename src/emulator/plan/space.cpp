@@ -47,7 +47,8 @@ bool refine(std::span<Dims> all, const bool* broadcast, uint64_t total, Space* o
       left /= count;
       if (left == 1) --d.rank;
     }
-    for (int o = 0; o < operands && joins; ++o) joins = next[o] == strides[o][rank - 1] * static_cast<int64_t>(counts[rank - 1]);
+    for (int o = 0; o < operands && joins; ++o)
+      joins = next[o] == strides[o][rank - 1] * static_cast<int64_t>(counts[rank - 1]);
     if (joins) {
       counts[rank - 1] *= count;
     } else {

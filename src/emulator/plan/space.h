@@ -26,11 +26,13 @@ struct Space {
   }
 };
 
-// Operands with one element per partition broadcast over the free elements; with one partition, over the partitions. False when
-// the patterns have no common nest of at most kMaxRank loops. `merge_partitions` lets whole contiguous rows become one loop.
+// Operands with one element per partition broadcast over the free elements; with one partition, over the partitions. False
+// when the patterns have no common nest of at most kMaxRank loops. `merge_partitions` lets whole contiguous rows become one
+// loop.
 bool make_space(std::span<const Ref* const> refs, uint32_t partitions, bool merge_partitions, Space* out);
 
-// As make_space, with the partition dim of each operand an ordinary outermost one (HBM to HBM copies): partitions may differ.
+// As make_space, with the partition dim of each operand an ordinary outermost one (HBM to HBM copies): partitions may
+// differ.
 bool make_flat_space(std::span<const Ref* const> refs, Space* out);
 
 }  // namespace neuron::emulator::plan

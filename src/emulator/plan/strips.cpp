@@ -21,6 +21,7 @@ void store_loop(void* out, const void* in, size_t n) {
   for (size_t i = 0; i < n; ++i) store_element<T>(to, o + i * size, p[i]);
 }
 
+// clang-format off
 #define NEURON_DTYPES(X)                                                                                              \
   X(boolean) X(u8) X(i8) X(u16) X(i16) X(u32) X(i32) X(u64) X(i64) X(f8e4m3fn) X(f8e5m2) X(f16) X(bf16) X(f32) X(f64) \
   X(c64) X(c128)
@@ -46,25 +47,34 @@ Store store_of(DType t) {
   return nullptr;
 }
 #undef NEURON_DTYPES
+// clang-format on
 
-// n elements of `size` bytes, `stride` bytes apart, to contiguous.
-void collect(uint8_t* out, const uint8_t* in, int64_t stride, size_t size, size_t n) {
+// move(width) with the width of an element as a constant, so that its copies become single moves.
+template <class Move>
+void by_width(size_t size, Move move) {
   switch (size) {
-    case 1: for (size_t i = 0; i < n; ++i) out[i] = in[static_cast<int64_t>(i) * stride]; return;
-    case 2: for (size_t i = 0; i < n; ++i) std::memcpy(out + 2 * i, in + static_cast<int64_t>(i) * stride, 2); return;
-    case 4: for (size_t i = 0; i < n; ++i) std::memcpy(out + 4 * i, in + static_cast<int64_t>(i) * stride, 4); return;
-    case 8: for (size_t i = 0; i < n; ++i) std::memcpy(out + 8 * i, in + static_cast<int64_t>(i) * stride, 8); return;
-    default: for (size_t i = 0; i < n; ++i) std::memcpy(out + 16 * i, in + static_cast<int64_t>(i) * stride, 16); return;
+    case 1:
+      return move(std::integral_constant<size_t, 1>{});
+    case 2:
+      return move(std::integral_constant<size_t, 2>{});
+    case 4:
+      return move(std::integral_constant<size_t, 4>{});
+    case 8:
+      return move(std::integral_constant<size_t, 8>{});
+    default:
+      return move(std::integral_constant<size_t, 16>{});
   }
 }
+// n elements of `size` bytes, `stride` bytes apart, to contiguous.
+void collect(uint8_t* out, const uint8_t* in, int64_t stride, size_t size, size_t n) {
+  by_width(size, [=](auto width) {
+    for (size_t i = 0; i < n; ++i) std::memcpy(out + width * i, in + static_cast<int64_t>(i) * stride, width);
+  });
+}
 void spread(uint8_t* out, int64_t stride, const uint8_t* in, size_t size, size_t n) {
-  switch (size) {
-    case 1: for (size_t i = 0; i < n; ++i) out[static_cast<int64_t>(i) * stride] = in[i]; return;
-    case 2: for (size_t i = 0; i < n; ++i) std::memcpy(out + static_cast<int64_t>(i) * stride, in + 2 * i, 2); return;
-    case 4: for (size_t i = 0; i < n; ++i) std::memcpy(out + static_cast<int64_t>(i) * stride, in + 4 * i, 4); return;
-    case 8: for (size_t i = 0; i < n; ++i) std::memcpy(out + static_cast<int64_t>(i) * stride, in + 8 * i, 8); return;
-    default: for (size_t i = 0; i < n; ++i) std::memcpy(out + static_cast<int64_t>(i) * stride, in + 16 * i, 16); return;
-  }
+  by_width(size, [=](auto width) {
+    for (size_t i = 0; i < n; ++i) std::memcpy(out + static_cast<int64_t>(i) * stride, in + width * i, width);
+  });
 }
 
 void fill(uint8_t* out, size_t size, size_t n) {  // copies of the first
@@ -83,11 +93,15 @@ Store storer<float>(DType t) {
   const StoreKernel k = kernels().store[static_cast<int>(t)];
   return k ? reinterpret_cast<Store>(k) : store_of<float>(t);
 }
-#define NEURON_CONVERSIONS(T)                                   \
-  template <>                                                   \
-  Load loader<T>(DType t) { return load_of<T>(t); }             \
-  template <>                                                   \
-  Store storer<T>(DType t) { return store_of<T>(t); }
+#define NEURON_CONVERSIONS(T) \
+  template <>                 \
+  Load loader<T>(DType t) {   \
+    return load_of<T>(t);     \
+  }                           \
+  template <>                 \
+  Store storer<T>(DType t) {  \
+    return store_of<T>(t);    \
+  }
 NEURON_CONVERSIONS(double)
 NEURON_CONVERSIONS(int64_t)
 NEURON_CONVERSIONS(uint64_t)
@@ -144,7 +158,8 @@ void gather(const Strips& s, int operand, int dim, uint32_t count, const uint8_t
   if (dim + 1 < space.rank) {
     const uint64_t rest = space.elements(dim + 1);
     for (uint32_t i = 0; i < count; ++i)
-      gather(s, operand, dim + 1, space.counts[dim + 1], at + static_cast<int64_t>(i) * stride, out + i * rest * out_size, out_size);
+      gather(s, operand, dim + 1, space.counts[dim + 1], at + static_cast<int64_t>(i) * stride, out + i * rest * out_size,
+             out_size);
     return;
   }
   if (stride == info.size) {
@@ -169,7 +184,8 @@ void scatter(const Strips& s, int operand, int dim, uint32_t count, uint8_t* at,
   if (dim + 1 < space.rank) {
     const uint64_t rest = space.elements(dim + 1);
     for (uint32_t i = 0; i < count; ++i)
-      scatter(s, operand, dim + 1, space.counts[dim + 1], at + static_cast<int64_t>(i) * stride, in + i * rest * in_size, in_size);
+      scatter(s, operand, dim + 1, space.counts[dim + 1], at + static_cast<int64_t>(i) * stride, in + i * rest * in_size,
+              in_size);
     return;
   }
   if (stride == info.size) {

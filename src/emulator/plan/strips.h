@@ -1,5 +1,5 @@
-// Strip-mining over a Space: each strip of at most kStrip elements is gathered into contiguous compute-type values (or read in
-// place), handed to a function, and stored.
+// Strip-mining over a Space: each strip of at most kStrip elements is gathered into contiguous compute-type values (or read
+// in place), handed to a function, and stored.
 #pragma once
 
 #include "emulator/plan/space.h"
@@ -31,9 +31,9 @@ struct StripOperand {
 
 struct Strips {
   Space space;
-  int split = 0;         // dims below `split` are walked one by one, dim `split` in pieces of `piece`, dims above whole
+  int split = 0;  // dims below `split` are walked one by one, dim `split` in pieces of `piece`, dims above whole
   uint32_t piece = 1;
-  uint32_t inner = 1;    // elements of the dims above `split`
+  uint32_t inner = 1;  // elements of the dims above `split`
   StripOperand operands[kMaxOperands];
 
   // Fills split, piece, inner and each operand's lie. Operands need dtype, and load or store. `by_rows` allows strips of one

@@ -13,11 +13,14 @@
 namespace neuron::emulator {
 namespace {
 
-constexpr uint32_t kOpen = 0x80000000u;
 constexpr auto kSpin = std::chrono::microseconds(200);
 constexpr int kSpinsPerClockLook = 64;
 
 std::atomic<bool> g_forked_child{false};
+
+// The pool in whose parallel_for this thread runs an index, and as which worker.
+thread_local const ThreadPool* t_pool = nullptr;
+thread_local int t_worker = 0;
 
 void watch_for_fork() {
   static const int registered = pthread_atfork(nullptr, nullptr, [] { g_forked_child.store(true); });
@@ -79,6 +82,7 @@ void ThreadPool::start_workers() {
   stopping_ = false;
   const std::vector<int> cores = allowed_cores();
   const int wanted = threads_.load();
+  shared_ = std::make_unique<Job[]>(static_cast<size_t>(wanted));
   for (int worker = 1; worker < wanted; ++worker) {
     workers_.emplace_back([this, worker] { work(worker); });
     cpu_set_t set;
@@ -101,11 +105,54 @@ void ThreadPool::stop_workers() {
   workers_.clear();
 }
 
-void ThreadPool::take_indices(int worker) {
-  const int64_t count = count_;
-  const Thunk thunk = thunk_;
-  void* const context = context_;
-  for (int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count;) thunk(context, i, worker);
+void ThreadPool::Job::open(int64_t count, Thunk thunk, void* context) {
+  count_ = count;
+  thunk_ = thunk;
+  context_ = context;
+  next_.store(0, std::memory_order_relaxed);
+  state_.store(kOpen, std::memory_order_release);
+}
+
+bool ThreadPool::Job::enter() {
+  uint32_t state = state_.load(std::memory_order_relaxed);
+  while (state & kOpen) {
+    if (state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) return true;
+  }
+  return false;
+}
+
+void ThreadPool::Job::take(int worker) {
+  for (int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) thunk_(context_, i, worker);
+}
+
+void ThreadPool::Job::close() { state_.fetch_and(~kOpen); }
+
+// Indices of the job, then whatever others share until all of its indices are done.
+void ThreadPool::take_part(int worker) {
+  t_pool = this;
+  t_worker = worker;
+  busy_.fetch_add(1);
+  job_.take(worker);
+  busy_.fetch_sub(1);
+  t_pool = nullptr;
+  if (busy_.load(std::memory_order_relaxed) > 0) help(worker);
+}
+
+void ThreadPool::help(int worker) {
+  const int threads = threads_.load(std::memory_order_relaxed);
+  idle_.fetch_add(1, std::memory_order_relaxed);
+  while (busy_.load(std::memory_order_relaxed) > 0) {
+    for (int w = 0; w < threads; ++w) {
+      Job& job = shared_[static_cast<size_t>(w)];
+      if (!job.is_open() || !job.enter()) continue;
+      idle_.fetch_sub(1, std::memory_order_relaxed);
+      job.take(worker);
+      job.leave();
+      idle_.fetch_add(1, std::memory_order_relaxed);
+    }
+    _mm_pause();
+  }
+  idle_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void ThreadPool::work(int worker) {
@@ -119,14 +166,9 @@ void ThreadPool::work(int worker) {
     }
     seen = epoch_.load(std::memory_order_acquire);
     if (stopping_) return;
-    uint32_t state = state_.load(std::memory_order_relaxed);
-    while (state & kOpen) {
-      if (state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) {
-        take_indices(worker);
-        state_.fetch_sub(1, std::memory_order_release);
-        break;
-      }
-    }
+    if (!job_.enter()) continue;
+    take_part(worker);
+    job_.leave();
   }
 }
 
@@ -134,21 +176,28 @@ void ThreadPool::run(int64_t count, Thunk thunk, void* context) {
   if (count > 1 && threads_.load(std::memory_order_relaxed) > 1 && !g_forked_child.load(std::memory_order_relaxed) &&
       !in_use_.exchange(true, std::memory_order_acquire)) {
     if (workers_.empty()) start_workers();
-    count_ = count;
-    thunk_ = thunk;
-    context_ = context;
-    next_.store(0, std::memory_order_relaxed);
-    state_.store(kOpen, std::memory_order_release);
+    job_.open(count, thunk, context);
     epoch_.fetch_add(1);
     if (sleepers_.load() > 0) futex_wake_all(&epoch_);
-    take_indices(0);
-    state_.fetch_and(~kOpen);
-    const auto idle = [&] { return state_.load(std::memory_order_acquire) == 0; };
-    while (!spin_until(idle)) sched_yield();
+    take_part(0);
+    job_.close();
+    while (!spin_until([&] { return job_.empty(); })) sched_yield();
     in_use_.store(false, std::memory_order_release);
     return;
   }
   for (int64_t i = 0; i < count; ++i) thunk(context, i, 0);
+}
+
+void ThreadPool::run_shared(int64_t count, Thunk thunk, void* context) {
+  if (t_pool != this) {
+    for (int64_t i = 0; i < count; ++i) thunk(context, i, 0);
+    return;
+  }
+  Job& job = shared_[static_cast<size_t>(t_worker)];
+  job.open(count, thunk, context);
+  job.take(t_worker);
+  job.close();
+  while (!spin_until([&] { return job.empty(); })) sched_yield();
 }
 
 }  // namespace neuron::emulator

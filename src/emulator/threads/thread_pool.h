@@ -4,10 +4,14 @@
 // Results must never depend on the number of threads: parallel_for promises only that every index is run once. Only pool
 // workers are pinned to host cores, never the calling thread. A nested call, a call while another thread uses the pool, and
 // any call in a forked child run inline on the caller.
+//
+// Workers that find no index left help those that are still at theirs with what these share(): a few long indices keep all
+// cores busy to the end although one core is slower than the other.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -36,28 +40,60 @@ class ThreadPool {
         const_cast<std::remove_const_t<Body>*>(&fn));
   }
 
+  // Inside a function of parallel_for: fn(index) for every index in [0, count), on this thread and on workers that have
+  // nothing else left to do; returns when all are done. Anywhere else it runs inline. fn must not throw, fork or share.
+  template <class Function>
+  void share(int64_t count, Function&& fn) {
+    using Body = std::remove_reference_t<Function>;
+    run_shared(
+        count, [](void* context, int64_t index, int) { (*static_cast<Body*>(context))(index); },
+        const_cast<std::remove_const_t<Body>*>(&fn));
+  }
+  // Workers that wait for something to help with.
+  int idle() const { return idle_.load(std::memory_order_relaxed); }
+
  private:
   using Thunk = void (*)(void* context, int64_t index, int worker);
 
+  // Indices that several threads take. Its owner opens and closes it; others join while it is open.
+  class alignas(64) Job {
+   public:
+    void open(int64_t count, Thunk thunk, void* context);
+    bool enter();  // false: not open
+    void leave() { state_.fetch_sub(1, std::memory_order_release); }
+    void take(int worker);
+    void close();  // nobody enters any more
+    bool empty() const { return state_.load(std::memory_order_acquire) == 0; }
+    bool is_open() const { return state_.load(std::memory_order_relaxed) & kOpen; }
+
+   private:
+    static constexpr uint32_t kOpen = 0x80000000u;
+    std::atomic<uint32_t> state_{0};  // threads inside, the owner not counted; kOpen
+    alignas(64) std::atomic<int64_t> next_{0};
+    int64_t count_ = 0;
+    Thunk thunk_ = nullptr;
+    void* context_ = nullptr;
+  };
+
   void run(int64_t count, Thunk thunk, void* context);
+  void run_shared(int64_t count, Thunk thunk, void* context);
   void start_workers();
   void stop_workers();
   void work(int worker);
-  void take_indices(int worker);
+  void take_part(int worker);
+  void help(int worker);
 
   std::atomic<int> threads_{1};
   std::atomic<bool> in_use_{false};  // set by the thread whose parallel_for (or resize) runs
   std::vector<std::thread> workers_;
   std::atomic<bool> stopping_{false};
 
-  // The open job. state_ counts workers inside it; kOpen is set while they may enter.
-  alignas(64) std::atomic<uint32_t> state_{0};
+  Job job_;
+  std::unique_ptr<Job[]> shared_;                 // what each worker shares
+  std::atomic<int> busy_{0};                      // threads that run indices of the job
+  std::atomic<int> idle_{0};                      // threads that look for something to help with
   alignas(64) std::atomic<uint32_t> epoch_{0};  // futex word: changes when a job opens or the pool stops
   std::atomic<uint32_t> sleepers_{0};
-  alignas(64) std::atomic<int64_t> next_{0};
-  int64_t count_ = 0;
-  Thunk thunk_ = nullptr;
-  void* context_ = nullptr;
 };
 
 }  // namespace neuron::emulator

@@ -512,8 +512,7 @@ void bind_graph_builder(py::module_& m) {
           [](PyGraphBuilder& builder, const std::vector<at::Tensor>& tensors, const std::vector<py::object>& scalars,
              uint64_t seed, uint64_t offset) { return builder.evaluate(tensors, scalars_from(scalars), seed, offset); },
           py::arg("tensors"), py::arg("scalars") = std::vector<py::object>(), py::arg("seed") = 0, py::arg("offset") = 0);
-  m.def(
-      "has_lowering", [](const std::string& op) { return find_plan(op) != nullptr; }, py::arg("op"));
+  m.def("has_lowering", [](const std::string& op) { return find_plan(op) != nullptr; }, py::arg("op"));
 }
 
 }  // namespace neuron::pytorch

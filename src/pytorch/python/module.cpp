@@ -99,8 +99,7 @@ void bind_device(py::module_& m) {
   m.def("is_initialized", &runtime::initialized);
   m.def("device_count", &runtime::device_count);
   m.def("current_device", &runtime::current_device);
-  m.def(
-      "synchronize", [](int device) { check(runtime::synchronize(device)); }, release());
+  m.def("synchronize", [](int device) { check(runtime::synchronize(device)); }, release());
   m.def("core_clock_ns", &runtime::core_clock_ns);
   m.def("drain_autograd_workers", &drain_autograd_workers, release());
   m.def("runtime_info", &runtime_info);
@@ -141,8 +140,7 @@ void bind_memory(py::module_& m) {
     return std::make_pair(info.free_bytes, info.total_bytes);
   });
   m.def("host_memory_stats", &host_memory_stats);
-  m.def(
-      "empty_cache", [] { device_allocator()->emptyCache(); }, release());
+  m.def("empty_cache", [] { device_allocator()->emptyCache(); }, release());
 }
 
 void bind_dispatch(py::module_& m) {
@@ -161,8 +159,7 @@ void bind_dispatch(py::module_& m) {
     out["capacity"] = s.capacity;
     return out;
   });
-  m.def(
-      "clear_executables", [] { CallCache::instance().clear(); }, py::call_guard<py::gil_scoped_release>());
+  m.def("clear_executables", [] { CallCache::instance().clear(); }, py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace

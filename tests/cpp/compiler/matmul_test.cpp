@@ -259,11 +259,13 @@ TEST(Matmul, PrologueRunsOnTheOperandsOnChip) {
   std::mt19937_64 rng(19);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     for (const bool dense : {true, false}) {
-      for (const auto& [m, k, n] : {std::array<int64_t, 3>{70, 150, 130}, {1, 300, 257}, {300, 64, 1}, {257, 129, 600}, {5, 1, 40}}) {
+      for (const auto& [m, k, n] :
+           {std::array<int64_t, 3>{70, 150, 130}, {1, 300, 257}, {300, 64, 1}, {257, 129, 600}, {5, 1, 40}}) {
         ir::Graph graph;
         Builder b(graph);
         // Scaled by rows and by columns, masked, and (int8) dequantised.
-        const Value x = parameter(b, 0, {dtype, {m, k}}, rng, dense), keep = parameter(b, 1, {DType::boolean, {m, k}}, rng, dense);
+        const Value x = parameter(b, 0, {dtype, {m, k}}, rng, dense),
+                    keep = parameter(b, 1, {DType::boolean, {m, k}}, rng, dense);
         const Value w = parameter(b, 2, {DType::i8, {n, k}}, rng, dense), scale = parameter(b, 3, {dtype, {n}}, rng, dense);
         const Value zero = b.splat({dtype, {m, k}}, 0);
         const Value masked = b.select(keep, x, zero);
@@ -284,7 +286,8 @@ TEST(Matmul, PrologueOfABatchedProduct) {
     ir::Graph graph;
     Builder b(graph);
     const Value x = parameter(b, 0, {DType::f32, {3, 40, 50}}, rng), bias = parameter(b, 1, {DType::f32, {50}}, rng);
-    const Value w = parameter(b, 2, {DType::f32, {shared ? 1 : 3, 50, 30}}, rng), gain = parameter(b, 3, {DType::f32, {30}}, rng);
+    const Value w = parameter(b, 2, {DType::f32, {shared ? 1 : 3, 50, 30}}, rng),
+                gain = parameter(b, 3, {DType::f32, {30}}, rng);
     const Value shifted = b.binary(Op::add, x, b.broadcast_in_dim(bias, {3, 40, 50}, {2}));
     const Value scaled = b.binary(Op::multiply, w, b.broadcast_in_dim(gain, {shared ? 1 : 3, 50, 30}, {2}));
     const Value all = shared ? b.broadcast_in_dim(b.reshape(scaled, {50, 30}), {3, 50, 30}, {1, 2}) : scaled;

@@ -36,7 +36,8 @@ void bench(const std::string& name, const std::string& filter, double work, cons
   for (const isa::Tensor& t : program->tensors) buffers.emplace_back(t.bytes / 4 + 64, 0.01f);
   for (size_t t = 0; t < buffers.size(); ++t) {
     const int32_t alias = program->tensors[t].alias_of;
-    views.push_back({reinterpret_cast<uint8_t*>(buffers[alias >= 0 ? static_cast<size_t>(alias) : t].data()), program->tensors[t].bytes});
+    views.push_back({reinterpret_cast<uint8_t*>(buffers[alias >= 0 ? static_cast<size_t>(alias) : t].data()),
+                     program->tensors[t].bytes});
   }
   ThreadPool pool(threads);
   Launch launch{views, pool};
@@ -58,8 +59,8 @@ void bench(const std::string& name, const std::string& filter, double work, cons
 
 void all(const std::string& filter, int threads) {
   const auto matmul = [&](DType type, uint32_t b, uint32_t m, uint32_t k, uint32_t n) {
-    const std::string name = "matmul " + std::string(name_of(type)) + " " + std::to_string(b) + "x" + std::to_string(m) + "x" + std::to_string(k) +
-                             "x" + std::to_string(n);
+    const std::string name = "matmul " + std::string(name_of(type)) + " " + std::to_string(b) + "x" + std::to_string(m) +
+                             "x" + std::to_string(k) + "x" + std::to_string(n);
     bench(name, filter, 2.0 * b * m * k * n, "GFLOP/s", threads, [=] { return matmul_program(type, b, m, k, n); });
   };
   for (DType type : {DType::f32, DType::bf16}) {
@@ -79,11 +80,13 @@ void all(const std::string& filter, int threads) {
           [=] { return attention_program(type, 64, 256, 64); });
   }
   for (DType type : {DType::f32, DType::bf16}) {
-    for (const auto& [kind, label, streams] : {std::tuple{Pointwise::add, "add", 3}, std::tuple{Pointwise::gelu, "gelu", 2},
-                                              std::tuple{Pointwise::scale_bias_max_add, "chain", 3}, std::tuple{Pointwise::add_in_place, "add_", 3}}) {
+    for (const auto& [kind, label, streams] :
+         {std::tuple{Pointwise::add, "add", 3}, std::tuple{Pointwise::gelu, "gelu", 2},
+          std::tuple{Pointwise::scale_bias_max_add, "chain", 3}, std::tuple{Pointwise::add_in_place, "add_", 3}}) {
       for (uint64_t n : {uint64_t{1} << 16, uint64_t{1} << 20, uint64_t{1} << 24}) {
         bench(std::string(label) + " " + std::string(name_of(type)) + " " + std::to_string(n), filter,
-              static_cast<double>(n) * streams * static_cast<double>(size_of(type)), "GB/s", threads, [=, kind = kind] { return pointwise_program(type, kind, n); });
+              static_cast<double>(n) * streams * static_cast<double>(size_of(type)), "GB/s", threads,
+              [=, kind = kind] { return pointwise_program(type, kind, n); });
       }
     }
   }

@@ -32,7 +32,8 @@ uint32_t Assembler::tensor(TensorRole role, DType type, uint64_t elements, int32
   return static_cast<uint32_t>(program.tensors.size() - 1);
 }
 
-uint32_t Assembler::tile(uint32_t partitions, uint32_t bytes_per_partition, Space space, uint32_t buffers, uint32_t rotate_level) {
+uint32_t Assembler::tile(uint32_t partitions, uint32_t bytes_per_partition, Space space, uint32_t buffers,
+                         uint32_t rotate_level) {
   isa::Tile t;
   t.name = "tile" + std::to_string(program.tiles.size());
   t.space = space;
@@ -49,8 +50,8 @@ uint32_t Assembler::tile(uint32_t partitions, uint32_t bytes_per_partition, Spac
 }
 
 namespace {
-isa::Access access(Space space, uint32_t object, DType type, uint32_t partitions, const std::vector<Dim>& dims, int64_t offset,
-                   const std::vector<int64_t>& loop_steps) {
+isa::Access access(Space space, uint32_t object, DType type, uint32_t partitions, const std::vector<Dim>& dims,
+                   int64_t offset, const std::vector<int64_t>& loop_steps) {
   isa::Access a;
   a.space = space;
   a.object = object;
@@ -64,8 +65,8 @@ isa::Access access(Space space, uint32_t object, DType type, uint32_t partitions
 }
 }  // namespace
 
-isa::Access Assembler::hbm(uint32_t tensor, DType type, int64_t offset, uint32_t partitions, int64_t partition_stride, std::vector<Dim> dims,
-                           std::vector<int64_t> loop_steps) const {
+isa::Access Assembler::hbm(uint32_t tensor, DType type, int64_t offset, uint32_t partitions, int64_t partition_stride,
+                           std::vector<Dim> dims, std::vector<int64_t> loop_steps) const {
   isa::Access a = access(Space::hbm, tensor, type, partitions, dims, offset, loop_steps);
   a.partition_stride = partition_stride;
   return a;
@@ -82,7 +83,8 @@ isa::Instruction& Assembler::add(Opcode opcode, Engine engine, isa::Access dst, 
   i.dst = dst;
   i.src0 = src0;
   i.src1 = src1;
-  program.streams[0].steps.push_back({isa::Step::Kind::instruction, LoopKind::sequential, static_cast<uint32_t>(program.instructions.size()), 0});
+  program.streams[0].steps.push_back(
+      {isa::Step::Kind::instruction, LoopKind::sequential, static_cast<uint32_t>(program.instructions.size()), 0});
   program.instructions.push_back(i);
   return program.instructions.back();
 }
@@ -185,9 +187,11 @@ void matmul_blocks(Assembler& a, const MatmulShape& s, uint32_t ta, uint32_t tb,
                                    a.on(moving, s.type, rest, {{width, size}}, whole * width * size));
       mm.accumulate = whole > 0;
     }
-    a.add(Opcode::tensor_copy, Engine::vector, a.on(out, s.type, mc.size, {{width, size}}), a.on(psum, DType::f32, mc.size, {{width, 4}}));
+    a.add(Opcode::tensor_copy, Engine::vector, a.on(out, s.type, mc.size, {{width, size}}),
+          a.on(psum, DType::f32, mc.size, {{width, 4}}));
     a.add(Opcode::dma_copy, Engine::dma,
-          a.hbm(tc, s.type, (mc.start * N + nc.start) * size, mc.size, N * size, {{width, size}}, {M * N * size, width * size, mc.size * N * size}),
+          a.hbm(tc, s.type, (mc.start * N + nc.start) * size, mc.size, N * size, {{width, size}},
+                {M * N * size, width * size, mc.size * N * size}),
           a.on(out, s.type, mc.size, {{width, size}}));
     a.end();
   }
@@ -196,9 +200,11 @@ void matmul_blocks(Assembler& a, const MatmulShape& s, uint32_t ta, uint32_t tb,
 
 }  // namespace
 
-std::shared_ptr<const isa::Program> matmul_program(DType type, uint32_t batch, uint32_t m, uint32_t k, uint32_t n, bool transposed) {
+std::shared_ptr<const isa::Program> matmul_program(DType type, uint32_t batch, uint32_t m, uint32_t k, uint32_t n,
+                                                   bool transposed) {
   Assembler a;
-  const uint32_t ta = a.tensor(TensorRole::input, type, uint64_t{batch} * m * k), tb = a.tensor(TensorRole::input, type, uint64_t{batch} * k * n);
+  const uint32_t ta = a.tensor(TensorRole::input, type, uint64_t{batch} * m * k),
+                 tb = a.tensor(TensorRole::input, type, uint64_t{batch} * k * n);
   const uint32_t tc = a.tensor(TensorRole::output, type, uint64_t{batch} * m * n);
   a.loop(batch, LoopKind::affine);
   for (const Cut& c : cuts(n, 512)) matmul_blocks(a, {type, m, k, n, transposed}, ta, tb, tc, c);
@@ -227,7 +233,9 @@ std::shared_ptr<const isa::Program> pointwise_program(DType type, Pointwise kind
     case Pointwise::add:
     case Pointwise::add_in_place:
       load(sy, y);
-      a.add(Opcode::tensor_tensor, Engine::vector, a.on(so, type, 128, dims), a.on(sx, type, 128, dims), a.on(sy, type, 128, dims)).op0 = AluOp::add;
+      a.add(Opcode::tensor_tensor, Engine::vector, a.on(so, type, 128, dims), a.on(sx, type, 128, dims),
+            a.on(sy, type, 128, dims))
+          .op0 = AluOp::add;
       break;
     case Pointwise::gelu:
       a.add(Opcode::activation, Engine::scalar, a.on(so, type, 128, dims), a.on(sx, type, 128, dims)).func = ActFn::gelu;
@@ -240,7 +248,8 @@ std::shared_ptr<const isa::Program> pointwise_program(DType type, Pointwise kind
       scale.op1 = AluOp::add;
       scale.scalar0 = immediate(1.5);
       scale.scalar1 = immediate(0.25);
-      isa::Instruction& relu = a.add(Opcode::scalar_tensor_tensor, Engine::vector, a.on(so, type, 128, dims), t, a.on(sy, type, 128, dims));
+      isa::Instruction& relu =
+          a.add(Opcode::scalar_tensor_tensor, Engine::vector, a.on(so, type, 128, dims), t, a.on(sy, type, 128, dims));
       relu.op0 = AluOp::maximum;
       relu.op1 = AluOp::add;
       relu.scalar0 = immediate(0.0);
@@ -255,7 +264,8 @@ std::shared_ptr<const isa::Program> pointwise_program(DType type, Pointwise kind
 std::shared_ptr<const isa::Program> softmax_program(uint32_t rows, uint32_t columns) {
   Assembler a;
   const DType f = DType::f32;
-  const uint32_t x = a.tensor(TensorRole::input, f, uint64_t{rows} * columns), out = a.tensor(TensorRole::output, f, uint64_t{rows} * columns);
+  const uint32_t x = a.tensor(TensorRole::input, f, uint64_t{rows} * columns),
+                 out = a.tensor(TensorRole::output, f, uint64_t{rows} * columns);
   a.loop(rows / 128, LoopKind::affine);
   const std::vector<Dim> dims = {{columns, 4}}, one = {{1, 4}};
   const int64_t row = columns * 4;
@@ -282,8 +292,10 @@ std::shared_ptr<const isa::Program> softmax_program(uint32_t rows, uint32_t colu
 std::shared_ptr<const isa::Program> layernorm_program(uint32_t rows, uint32_t columns) {
   Assembler a;
   const DType f = DType::f32;
-  const uint32_t x = a.tensor(TensorRole::input, f, uint64_t{rows} * columns), gamma = a.tensor(TensorRole::input, f, columns);
-  const uint32_t beta = a.tensor(TensorRole::input, f, columns), out = a.tensor(TensorRole::output, f, uint64_t{rows} * columns);
+  const uint32_t x = a.tensor(TensorRole::input, f, uint64_t{rows} * columns),
+                 gamma = a.tensor(TensorRole::input, f, columns);
+  const uint32_t beta = a.tensor(TensorRole::input, f, columns),
+                 out = a.tensor(TensorRole::output, f, uint64_t{rows} * columns);
   const std::vector<Dim> dims = {{columns, 4}}, one = {{1, 4}};
   const int64_t row = columns * 4;
   const uint32_t sg = a.tile(128, columns * 4), sb = a.tile(128, columns * 4);
@@ -291,7 +303,8 @@ std::shared_ptr<const isa::Program> layernorm_program(uint32_t rows, uint32_t co
   a.add(Opcode::dma_copy, Engine::dma, a.on(sb, f, 128, dims), a.hbm(beta, f, 0, 128, 0, dims));
   a.loop(rows / 128, LoopKind::affine);
   const uint32_t sx = a.tile(128, columns * 4), sc = a.tile(128, columns * 4), so = a.tile(128, columns * 4);
-  const uint32_t ss = a.tile(128, 4), sm = a.tile(128, 4), sq = a.tile(128, 4), sr = a.tile(128, 4), junk = a.tile(128, columns * 4);
+  const uint32_t ss = a.tile(128, 4), sm = a.tile(128, 4), sq = a.tile(128, 4), sr = a.tile(128, 4),
+                 junk = a.tile(128, columns * 4);
   a.add(Opcode::dma_copy, Engine::dma, a.on(sx, f, 128, dims), a.hbm(x, f, 0, 128, row, dims, {128 * row}));
   a.add(Opcode::tensor_reduce, Engine::vector, a.on(ss, f, 128, one), a.on(sx, f, 128, dims)).op0 = AluOp::add;
   isa::Instruction& mean = a.add(Opcode::tensor_scalar, Engine::vector, a.on(sm, f, 128, one), a.on(ss, f, 128, one));
@@ -309,11 +322,13 @@ std::shared_ptr<const isa::Program> layernorm_program(uint32_t rows, uint32_t co
   variance.scalar0 = immediate(columns);
   variance.scalar1 = immediate(1e-5);
   a.add(Opcode::activation, Engine::scalar, a.on(sm, f, 128, one), a.on(sr, f, 128, one)).func = ActFn::rsqrt;
-  isa::Instruction& scale = a.add(Opcode::scalar_tensor_tensor, Engine::vector, a.on(sc, f, 128, dims), a.on(sc, f, 128, dims), a.on(sg, f, 128, dims));
+  isa::Instruction& scale = a.add(Opcode::scalar_tensor_tensor, Engine::vector, a.on(sc, f, 128, dims),
+                                  a.on(sc, f, 128, dims), a.on(sg, f, 128, dims));
   scale.op0 = AluOp::multiply;
   scale.op1 = AluOp::multiply;
   scale.scalar0 = per_partition(a.on(sm, f, 128, one));
-  a.add(Opcode::tensor_tensor, Engine::vector, a.on(so, f, 128, dims), a.on(sc, f, 128, dims), a.on(sb, f, 128, dims)).op0 = AluOp::add;
+  a.add(Opcode::tensor_tensor, Engine::vector, a.on(so, f, 128, dims), a.on(sc, f, 128, dims), a.on(sb, f, 128, dims)).op0 =
+      AluOp::add;
   a.add(Opcode::dma_copy, Engine::dma, a.hbm(out, f, 0, 128, row, dims, {128 * row}), a.on(so, f, 128, dims));
   a.end();
   return a.done();
@@ -329,7 +344,8 @@ std::shared_ptr<const isa::Program> attention_program(DType type, uint32_t heads
   const DType f = DType::f32;
   const std::vector<Dim> one = {{1, 4}};
   a.loop(heads, LoopKind::affine);  // level 0
-  const uint32_t kt = a.tile(width, static_cast<uint32_t>(tokens * size)), vt = a.tile(128, static_cast<uint32_t>(blocks * width * size));
+  const uint32_t kt = a.tile(width, static_cast<uint32_t>(tokens * size)),
+                 vt = a.tile(128, static_cast<uint32_t>(blocks * width * size));
   a.loop(score_blocks, LoopKind::sequential);
   a.add(Opcode::dma_transpose, Engine::dma, a.on(kt, type, width, {{wide, size}}, 0, {0, wide * size}),
         a.hbm(k, type, 0, wide, D * size, {{width, size}}, {S * D * size, wide * D * size}));
@@ -338,34 +354,40 @@ std::shared_ptr<const isa::Program> attention_program(DType type, uint32_t heads
         a.hbm(v, type, 0, 128, D * size, {{blocks, 128 * D * size}, {width, size}}, {S * D * size}));
   a.loop(blocks, LoopKind::affine);  // level 1: query tiles
   const uint32_t qt = a.tile(width, static_cast<uint32_t>(128 * size)), scores = a.tile(128, tokens * 4, Space::psum);
-  const uint32_t p = a.tile(128, static_cast<uint32_t>(tokens * size)), sm = a.tile(128, 4), sn = a.tile(128, 4), ss = a.tile(128, 4), sr = a.tile(128, 4);
-  const uint32_t turned = a.tile(128, static_cast<uint32_t>(128 * size), Space::psum), pt = a.tile(128, static_cast<uint32_t>(128 * size));
+  const uint32_t p = a.tile(128, static_cast<uint32_t>(tokens * size)), sm = a.tile(128, 4), sn = a.tile(128, 4),
+                 ss = a.tile(128, 4), sr = a.tile(128, 4);
+  const uint32_t turned = a.tile(128, static_cast<uint32_t>(128 * size), Space::psum),
+                 pt = a.tile(128, static_cast<uint32_t>(128 * size));
   const uint32_t acc = a.tile(128, width * 4, Space::psum), so = a.tile(128, static_cast<uint32_t>(width * size));
   a.add(Opcode::dma_transpose, Engine::dma, a.on(qt, type, width, {{128, size}}),
         a.hbm(q, type, 0, 128, D * size, {{width, size}}, {S * D * size, 128 * D * size}));
   a.loop(score_blocks, LoopKind::sequential);
-  a.add(Opcode::nc_matmul, Engine::tensor, a.on(scores, f, 128, {{wide, 4}}, 0, {0, 0, wide * 4}), a.on(qt, type, width, {{128, size}}),
-        a.on(kt, type, width, {{wide, size}}, 0, {0, 0, wide * size}));
+  a.add(Opcode::nc_matmul, Engine::tensor, a.on(scores, f, 128, {{wide, 4}}, 0, {0, 0, wide * 4}),
+        a.on(qt, type, width, {{128, size}}), a.on(kt, type, width, {{wide, size}}, 0, {0, 0, wide * size}));
   a.end();
   const std::vector<Dim> row = {{tokens, 4}};
   a.add(Opcode::tensor_reduce, Engine::vector, a.on(sm, f, 128, one), a.on(scores, f, 128, row)).op0 = AluOp::maximum;
   isa::Instruction& negate = a.add(Opcode::tensor_scalar, Engine::vector, a.on(sn, f, 128, one), a.on(sm, f, 128, one));
   negate.op0 = AluOp::multiply;
   negate.scalar0 = immediate(-0.125);
-  isa::Instruction& e = a.add(Opcode::activation, Engine::scalar, a.on(p, type, 128, {{tokens, size}}), a.on(scores, f, 128, row));
+  isa::Instruction& e =
+      a.add(Opcode::activation, Engine::scalar, a.on(p, type, 128, {{tokens, size}}), a.on(scores, f, 128, row));
   e.func = ActFn::exp;
   e.scalar0 = immediate(0.125);
   e.scalar1 = per_partition(a.on(sn, f, 128, one));
   e.dst2 = a.on(ss, f, 128, one);
   a.add(Opcode::reciprocal, Engine::vector, a.on(sr, f, 128, one), a.on(ss, f, 128, one));
   a.loop(blocks, LoopKind::sequential);  // level 2: key blocks
-  a.add(Opcode::nc_transpose, Engine::tensor, a.on(turned, type, 128, {{128, size}}), a.on(p, type, 128, {{128, size}}, 0, {0, 0, 128 * size}));
+  a.add(Opcode::nc_transpose, Engine::tensor, a.on(turned, type, 128, {{128, size}}),
+        a.on(p, type, 128, {{128, size}}, 0, {0, 0, 128 * size}));
   a.add(Opcode::tensor_copy, Engine::vector, a.on(pt, type, 128, {{128, size}}), a.on(turned, type, 128, {{128, size}}));
-  isa::Instruction& pv = a.add(Opcode::nc_matmul, Engine::tensor, a.on(acc, f, 128, {{width, 4}}), a.on(pt, type, 128, {{128, size}}),
-                               a.on(vt, type, 128, {{width, size}}, 0, {0, 0, D * size}));
+  isa::Instruction& pv =
+      a.add(Opcode::nc_matmul, Engine::tensor, a.on(acc, f, 128, {{width, 4}}), a.on(pt, type, 128, {{128, size}}),
+            a.on(vt, type, 128, {{width, size}}, 0, {0, 0, D * size}));
   pv.accumulate_levels = 1 << 2;
   a.end();
-  isa::Instruction& scale = a.add(Opcode::tensor_scalar, Engine::vector, a.on(so, type, 128, {{width, size}}), a.on(acc, f, 128, {{width, 4}}));
+  isa::Instruction& scale =
+      a.add(Opcode::tensor_scalar, Engine::vector, a.on(so, type, 128, {{width, size}}), a.on(acc, f, 128, {{width, 4}}));
   scale.op0 = AluOp::multiply;
   scale.scalar0 = per_partition(a.on(sr, f, 128, one));
   a.add(Opcode::dma_copy, Engine::dma, a.hbm(out, type, 0, 128, D * size, {{width, size}}, {S * D * size, 128 * D * size}),
@@ -378,12 +400,14 @@ std::shared_ptr<const isa::Program> attention_program(DType type, uint32_t heads
 std::shared_ptr<const isa::Program> tiny_program() {
   Assembler a;
   const DType f = DType::f32;
-  const uint32_t x = a.tensor(TensorRole::input, f, 1), y = a.tensor(TensorRole::input, f, 1), out = a.tensor(TensorRole::output, f, 1);
+  const uint32_t x = a.tensor(TensorRole::input, f, 1), y = a.tensor(TensorRole::input, f, 1),
+                 out = a.tensor(TensorRole::output, f, 1);
   const uint32_t sx = a.tile(1, 4), sy = a.tile(1, 4), so = a.tile(1, 4);
   const std::vector<Dim> one = {{1, 4}};
   a.add(Opcode::dma_copy, Engine::dma, a.on(sx, f, 1, one), a.hbm(x, f, 0, 1, 4, one));
   a.add(Opcode::dma_copy, Engine::dma, a.on(sy, f, 1, one), a.hbm(y, f, 0, 1, 4, one));
-  a.add(Opcode::tensor_tensor, Engine::vector, a.on(so, f, 1, one), a.on(sx, f, 1, one), a.on(sy, f, 1, one)).op0 = AluOp::add;
+  a.add(Opcode::tensor_tensor, Engine::vector, a.on(so, f, 1, one), a.on(sx, f, 1, one), a.on(sy, f, 1, one)).op0 =
+      AluOp::add;
   a.add(Opcode::dma_copy, Engine::dma, a.hbm(out, f, 0, 1, 4, one), a.on(so, f, 1, one));
   return a.done();
 }

@@ -17,11 +17,12 @@ class Assembler {
   uint32_t tensor(isa::TensorRole role, DType type, uint64_t elements, int32_t alias_of = -1);
   uint32_t tile(uint32_t partitions, uint32_t bytes_per_partition, isa::Space space = isa::Space::sbuf, uint32_t buffers = 1,
                 uint32_t rotate_level = 0);
-  isa::Access hbm(uint32_t tensor, DType type, int64_t offset, uint32_t partitions, int64_t partition_stride, std::vector<isa::Dim> dims,
-                  std::vector<int64_t> loop_steps = {}) const;
+  isa::Access hbm(uint32_t tensor, DType type, int64_t offset, uint32_t partitions, int64_t partition_stride,
+                  std::vector<isa::Dim> dims, std::vector<int64_t> loop_steps = {}) const;
   isa::Access on(uint32_t tile, DType type, uint32_t partitions, std::vector<isa::Dim> dims, int64_t offset = 0,
                  std::vector<int64_t> loop_steps = {}) const;
-  isa::Instruction& add(isa::Opcode opcode, isa::Engine engine, isa::Access dst, isa::Access src0 = {}, isa::Access src1 = {});
+  isa::Instruction& add(isa::Opcode opcode, isa::Engine engine, isa::Access dst, isa::Access src0 = {},
+                        isa::Access src1 = {});
   void loop(uint32_t trip, isa::LoopKind kind);
   void end();
   std::shared_ptr<const isa::Program> done() { return std::make_shared<const isa::Program>(std::move(program)); }
@@ -36,7 +37,8 @@ isa::ScalarOperand per_partition(isa::Access access);
 
 // tensors 0, 1: inputs A [batch, M, K] and B [batch, K, N] (or [batch, N, K] when `transposed`); 2: output C [batch, M, N].
 // Edges are cut into instructions of their own, as the compiler does.
-std::shared_ptr<const isa::Program> matmul_program(DType type, uint32_t batch, uint32_t m, uint32_t k, uint32_t n, bool transposed = false);
+std::shared_ptr<const isa::Program> matmul_program(DType type, uint32_t batch, uint32_t m, uint32_t k, uint32_t n,
+                                                   bool transposed = false);
 
 // Element-wise over n = tiles * 128 * columns elements: 0: output = f(inputs 1..).
 enum class Pointwise { add, gelu, scale_bias_max_add, add_in_place };

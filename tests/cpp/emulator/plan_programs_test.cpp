@@ -149,8 +149,10 @@ void expect_interpreters_bits(const SmallProgram& p, const Buffers& initial) {
 
 TEST(PlanPrograms, TinyDoublesOfAMaskCountAsTrueInComplexNumbers) {
   SmallProgram p;
-  const auto mask = p.tensor("mask", isa::TensorRole::input, DType::f64, 1, 4), a = p.tensor("a", isa::TensorRole::input, DType::c64, 1, 4),
-             b = p.tensor("b", isa::TensorRole::input, DType::c64, 1, 4), out = p.tensor("out", isa::TensorRole::output, DType::c64, 1, 4);
+  const auto mask = p.tensor("mask", isa::TensorRole::input, DType::f64, 1, 4),
+             a = p.tensor("a", isa::TensorRole::input, DType::c64, 1, 4),
+             b = p.tensor("b", isa::TensorRole::input, DType::c64, 1, 4),
+             out = p.tensor("out", isa::TensorRole::output, DType::c64, 1, 4);
   const auto on_mask = p.tile(DType::f64, 1, 4), on_a = p.tile(DType::c64, 1, 4), on_b = p.tile(DType::c64, 1, 4),
              result = p.tile(DType::c64, 1, 4);
   p.dma(on_mask, mask);
@@ -169,7 +171,8 @@ TEST(PlanPrograms, TinyDoublesOfAMaskCountAsTrueInComplexNumbers) {
 TEST(PlanPrograms, ComputedIndicesMayAlsoBeStored) {
   SmallProgram p;
   auto table = p.tensor("table", isa::TensorRole::input, DType::f32, 4, 1);
-  const auto input = p.tensor("input", isa::TensorRole::input, DType::i64, 4, 1), out = p.tensor("out", isa::TensorRole::output, DType::f32, 4, 1),
+  const auto input = p.tensor("input", isa::TensorRole::input, DType::i64, 4, 1),
+             out = p.tensor("out", isa::TensorRole::output, DType::f32, 4, 1),
              indices_out = p.tensor("indices_out", isa::TensorRole::output, DType::i64, 4, 1);
   const auto loaded = p.tile(DType::i64, 4, 1), indices = p.tile(DType::i64, 4, 1), rows = p.tile(DType::f32, 4, 1);
   p.dma(loaded, input);
@@ -185,7 +188,8 @@ TEST(PlanPrograms, ComputedIndicesMayAlsoBeStored) {
   gather.index_bound = 4;
   p.dma(out, rows);
   p.dma(indices_out, indices);
-  expect_interpreters_bits(p, {bytes_of<float>({10, 11, 12, 13}), bytes_of<int64_t>({2, 0, -1, 1}), std::vector<uint8_t>(16), std::vector<uint8_t>(32)});
+  expect_interpreters_bits(p, {bytes_of<float>({10, 11, 12, 13}), bytes_of<int64_t>({2, 0, -1, 1}), std::vector<uint8_t>(16),
+                               std::vector<uint8_t>(32)});
 }
 
 }  // namespace

@@ -54,17 +54,11 @@ Value heads(Builder& b, int64_t rows = 4, int64_t depth = 8, DType t = DType::f3
 
 const std::vector<Violation> kViolations = {
     {"parameter.4", [](Builder& b) { b.parameter(kMatrix, 0, {1}); }},
-    {"parameter.5",
-     [](Builder& b) {
-       b.parameter(kMatrix, -1, {3, 1});
-     }},
+    {"parameter.5", [](Builder& b) { b.parameter(kMatrix, -1, {3, 1}); }},
     {"parameter.6", [](Builder& b) { b.scalar_parameter(DType::f32, 0); }},
     {"constant.4", [](Builder& b) { b.constant(kMatrix, std::vector<uint8_t>(5)); }},
     {"iota.4", [](Builder& b) { b.iota(kMatrix, 2); }},
-    {"iota.5",
-     [](Builder& b) {
-       b.iota({DType::boolean, {2}}, 0);
-     }},
+    {"iota.5", [](Builder& b) { b.iota({DType::boolean, {2}}, 0); }},
     {"bitcast_convert.5", [](Builder& b) { b.bitcast(matrix(b), DType::f64); }},
     {"bitcast_convert.6", [](Builder& b) { b.bitcast(matrix(b, DType::u8), DType::boolean); }},
     {"tanh.3", [](Builder& b) { b.unary(Op::tanh, matrix(b, DType::i32)); }},
@@ -81,66 +75,24 @@ const std::vector<Violation> kViolations = {
     {"clamp.3", [](Builder& b) { b.clamp(matrix(b, DType::c64), matrix(b, DType::c64), matrix(b, DType::c64)); }},
     {"clamp.4", [](Builder& b) { b.clamp(scalar(b), matrix(b), scalar(b)); }},
     {"reshape.5", [](Builder& b) { b.reshape(matrix(b), {5}); }},
-    {"broadcast_in_dim.4",
-     [](Builder& b) {
-       b.broadcast_in_dim(matrix(b), {2, 3}, {1, 0});
-     }},
-    {"broadcast_in_dim.5",
-     [](Builder& b) {
-       b.broadcast_in_dim(matrix(b), {2, 4}, {0, 1});
-     }},
-    {"transpose.3",
-     [](Builder& b) {
-       b.transpose(matrix(b), {0, 0});
-     }},
+    {"broadcast_in_dim.4", [](Builder& b) { b.broadcast_in_dim(matrix(b), {2, 3}, {1, 0}); }},
+    {"broadcast_in_dim.5", [](Builder& b) { b.broadcast_in_dim(matrix(b), {2, 4}, {0, 1}); }},
+    {"transpose.3", [](Builder& b) { b.transpose(matrix(b), {0, 0}); }},
     {"slice.3", [](Builder& b) { b.slice(matrix(b), {0}, {1}); }},
-    {"slice.4",
-     [](Builder& b) {
-       b.slice(matrix(b), {0, 0}, {2, 4});
-     }},
-    {"slice.5",
-     [](Builder& b) {
-       b.slice(matrix(b), {0, 0}, {2, 3}, {1, 0});
-     }},
+    {"slice.4", [](Builder& b) { b.slice(matrix(b), {0, 0}, {2, 4}); }},
+    {"slice.5", [](Builder& b) { b.slice(matrix(b), {0, 0}, {2, 3}, {1, 0}); }},
     {"concatenate.3", [](Builder& b) { b.concatenate(std::vector<Value>{matrix(b)}, 2); }},
-    {"concatenate.4",
-     [](Builder& b) {
-       b.concatenate(std::vector<Value>{matrix(b), matrix(b, DType::f64)}, 0);
-     }},
-    {"concatenate.5",
-     [](Builder& b) {
-       b.concatenate(std::vector<Value>{matrix(b), b.splat({DType::f32, {2, 4}}, 0)}, 0);
-     }},
-    {"pad.3",
-     [](Builder& b) {
-       b.pad(matrix(b), scalar(b, DType::f64), {0, 0}, {0, 0});
-     }},
-    {"pad.4",
-     [](Builder& b) {
-       b.pad(matrix(b), scalar(b), {0}, {0, 0});
-     }},
-    {"pad.5",
-     [](Builder& b) {
-       b.pad(matrix(b), scalar(b), {0, 0}, {0, 0}, {0, -1});
-     }},
-    {"pad.6",
-     [](Builder& b) {
-       b.pad(matrix(b), scalar(b), {-3, 0}, {0, 0});
-     }},
+    {"concatenate.4", [](Builder& b) { b.concatenate(std::vector<Value>{matrix(b), matrix(b, DType::f64)}, 0); }},
+    {"concatenate.5", [](Builder& b) { b.concatenate(std::vector<Value>{matrix(b), b.splat({DType::f32, {2, 4}}, 0)}, 0); }},
+    {"pad.3", [](Builder& b) { b.pad(matrix(b), scalar(b, DType::f64), {0, 0}, {0, 0}); }},
+    {"pad.4", [](Builder& b) { b.pad(matrix(b), scalar(b), {0}, {0, 0}); }},
+    {"pad.5", [](Builder& b) { b.pad(matrix(b), scalar(b), {0, 0}, {0, 0}, {0, -1}); }},
+    {"pad.6", [](Builder& b) { b.pad(matrix(b), scalar(b), {-3, 0}, {0, 0}); }},
     {"reverse.3", [](Builder& b) { b.reverse(matrix(b), {2}); }},
-    {"strided_view.4",
-     [](Builder& b) {
-       b.strided_view(matrix(b), {2}, {1, 1}, 0);
-     }},
+    {"strided_view.4", [](Builder& b) { b.strided_view(matrix(b), {2}, {1, 1}, 0); }},
     {"strided_view.5", [](Builder& b) { b.strided_view(matrix(b), {3}, {-1}, 1); }},
-    {"dynamic_slice.3",
-     [](Builder& b) {
-       b.dynamic_slice(matrix(b), std::vector<Value>{scalar(b, DType::i64)}, {1, 1});
-     }},
-    {"dynamic_slice.4",
-     [](Builder& b) {
-       b.dynamic_slice(matrix(b), std::vector<Value>{scalar(b), scalar(b)}, {1, 1});
-     }},
+    {"dynamic_slice.3", [](Builder& b) { b.dynamic_slice(matrix(b), std::vector<Value>{scalar(b, DType::i64)}, {1, 1}); }},
+    {"dynamic_slice.4", [](Builder& b) { b.dynamic_slice(matrix(b), std::vector<Value>{scalar(b), scalar(b)}, {1, 1}); }},
     {"dynamic_update_slice.5",
      [](Builder& b) {
        const Value zero = scalar(b, DType::i64);
@@ -151,86 +103,41 @@ const std::vector<Violation> kViolations = {
        const Value zero = scalar(b, DType::i64);
        b.dynamic_update_slice(matrix(b), matrix(b, DType::f16), std::vector<Value>{zero, zero});
      }},
-    {"reduce.3",
-     [](Builder& b) {
-       b.reduce(Reducer::add, matrix(b), {0, 0});
-     }},
+    {"reduce.3", [](Builder& b) { b.reduce(Reducer::add, matrix(b), {0, 0}); }},
     {"reduce.4", [](Builder& b) { b.reduce(Reducer::and_, matrix(b), {0}); }},
     {"arg_reduce.3", [](Builder& b) { b.arg_reduce(true, matrix(b), 2); }},
     {"arg_reduce.4", [](Builder& b) { b.arg_reduce(true, matrix(b, DType::c64), 0); }},
-    {"arg_reduce.5",
-     [](Builder& b) {
-       b.arg_reduce(true, b.splat({DType::f32, {2, 0}}, 0), 1);
-     }},
+    {"arg_reduce.5", [](Builder& b) { b.arg_reduce(true, b.splat({DType::f32, {2, 0}}, 0), 1); }},
     {"scan.3", [](Builder& b) { b.scan(Reducer::add, scalar(b), 0); }},
     {"scan.4", [](Builder& b) { b.scan(Reducer::xor_, matrix(b, DType::i32), 0); }},
-    {"dot_general.3",
-     [](Builder& b) {
-       b.dot_general(matrix(b), matrix(b, DType::f16), {{}, {}, {1}, {1}, DType::f32});
-     }},
-    {"dot_general.4",
-     [](Builder& b) {
-       b.dot_general(matrix(b), matrix(b), {{1}, {1}, {1}, {1}, DType::f32});
-     }},
-    {"dot_general.5",
-     [](Builder& b) {
-       b.dot_general(matrix(b), matrix(b), {{}, {}, {1}, {0}, DType::f32});
-     }},
-    {"dot_general.6",
-     [](Builder& b) {
-       b.dot_general(matrix(b), matrix(b), {{}, {}, {1}, {1}, DType::i32});
-     }},
-    {"gather.3",
-     [](Builder& b) {
-       b.gather(matrix(b), b.splat({DType::f32, {4}}, 0), rows());
-     }},
-    {"gather.4", [](Builder& b) { gather_with(b, [](GatherAttrs& g) {
-                                    g.start_index_map = {0, 1};
-                                  }); }},
+    {"dot_general.3", [](Builder& b) { b.dot_general(matrix(b), matrix(b, DType::f16), {{}, {}, {1}, {1}, DType::f32}); }},
+    {"dot_general.4", [](Builder& b) { b.dot_general(matrix(b), matrix(b), {{1}, {1}, {1}, {1}, DType::f32}); }},
+    {"dot_general.5", [](Builder& b) { b.dot_general(matrix(b), matrix(b), {{}, {}, {1}, {0}, DType::f32}); }},
+    {"dot_general.6", [](Builder& b) { b.dot_general(matrix(b), matrix(b), {{}, {}, {1}, {1}, DType::i32}); }},
+    {"gather.3", [](Builder& b) { b.gather(matrix(b), b.splat({DType::f32, {4}}, 0), rows()); }},
+    {"gather.4", [](Builder& b) { gather_with(b, [](GatherAttrs& g) { g.start_index_map = {0, 1}; }); }},
     {"gather.5", [](Builder& b) { gather_with(b, [](GatherAttrs& g) { g.offset_dims = {2}; }); }},
     {"gather.6", [](Builder& b) { gather_with(b, [](GatherAttrs& g) { g.collapsed_slice_dims = {}; }); }},
     {"gather.7", [](Builder& b) { gather_with(b, [](GatherAttrs& g) { g.start_indices_batching_dims = {0}; }); }},
     {"gather.8", [](Builder& b) { gather_with(b, [](GatherAttrs& g) { g.start_index_map = {2}; }); }},
-    {"gather.9", [](Builder& b) { gather_with(b, [](GatherAttrs& g) {
-                                    g.slice_sizes = {1, 4};
-                                  }); }},
-    {"gather.10", [](Builder& b) { gather_with(b, [](GatherAttrs& g) {
-                                     g.slice_sizes = {2, 3};
-                                   }); }},
-    {"scatter.9",
-     [](Builder& b) {
-       scatter_with(
-           b, [](ScatterAttrs&) {}, {4, 3}, DType::f32, DType::f16);
-     }},
+    {"gather.9", [](Builder& b) { gather_with(b, [](GatherAttrs& g) { g.slice_sizes = {1, 4}; }); }},
+    {"gather.10", [](Builder& b) { gather_with(b, [](GatherAttrs& g) { g.slice_sizes = {2, 3}; }); }},
+    {"scatter.9", [](Builder& b) { scatter_with(b, [](ScatterAttrs&) {}, {4, 3}, DType::f32, DType::f16); }},
     {"scatter.10", [](Builder& b) { scatter_with(b, [](ScatterAttrs&) {}, {4}); }},
-    {"scatter.11",
-     [](Builder& b) {
-       scatter_with(b, [](ScatterAttrs&) {}, {5, 3});
-     }},
+    {"scatter.11", [](Builder& b) { scatter_with(b, [](ScatterAttrs&) {}, {5, 3}); }},
     {"scatter.12", [](Builder& b) { scatter_with(b, [](ScatterAttrs& s) { s.combine = Reducer::or_; }); }},
     {"sort.3", [](Builder& b) { b.sort(matrix(b), 2, false); }},
     {"sort.4", [](Builder& b) { b.sort(matrix(b, DType::c64), 0, false); }},
     {"top_k.3", [](Builder& b) { b.top_k(scalar(b), 1, true); }},
     {"top_k.4", [](Builder& b) { b.top_k(matrix(b, DType::c64), 1, true); }},
     {"top_k.5", [](Builder& b) { b.top_k(matrix(b), 4, true); }},
-    {"rng_bit_generator.3",
-     [](Builder& b) {
-       b.rng_bits(scalar(b), scalar(b), {DType::u32, {2}});
-     }},
-    {"rng_bit_generator.4",
-     [](Builder& b) {
-       b.rng_bits(scalar(b, DType::u64), scalar(b, DType::u64), {DType::f32, {2}});
-     }},
+    {"rng_bit_generator.3", [](Builder& b) { b.rng_bits(scalar(b), scalar(b), {DType::u32, {2}}); }},
+    {"rng_bit_generator.4", [](Builder& b) { b.rng_bits(scalar(b, DType::u64), scalar(b, DType::u64), {DType::f32, {2}}); }},
     {"attention.3", [](Builder& b) { b.attention(matrix(b), matrix(b), matrix(b), {}, {}, {}); }},
     {"attention.4", [](Builder& b) { b.attention(heads(b), heads(b, 4, 6), heads(b), {}, {}, {}); }},
-    {"attention.6",
-     [](Builder& b) {
-       b.attention(heads(b), heads(b), heads(b), b.splat({DType::f32, {3, 4}}, 0), {}, {});
-     }},
+    {"attention.6", [](Builder& b) { b.attention(heads(b), heads(b), heads(b), b.splat({DType::f32, {3, 4}}, 0), {}, {}); }},
     {"attention.7",
-     [](Builder& b) {
-       b.attention(heads(b), heads(b), heads(b), {}, b.splat({DType::boolean, {4, 4}}, 0), {});
-     }},
+     [](Builder& b) { b.attention(heads(b), heads(b), heads(b), {}, b.splat({DType::boolean, {4, 4}}, 0), {}); }},
     {"attention_backward.8",
      [](Builder& b) {
        const Value lse = b.splat({DType::f64, {1, 2, 4}}, 0);

@@ -136,10 +136,7 @@ const Violation kInstructionViolations[] = {
     {"instruction.10", "streaming", [](Program& p) { first(p).accumulate = true; }},
     {"sync.1", "streaming", [](Program& p) { first(p).signal = 3; }},
     {"sync.1", "streaming", [](Program& p) { first(p).waits[0].semaphore = 3; }},
-    {"sync.2", "streaming",
-     [](Program& p) {
-       first(p).waits[0] = {0, INT64_MAX, {1}};
-     }},
+    {"sync.2", "streaming", [](Program& p) { first(p).waits[0] = {0, INT64_MAX, {1}}; }},
     {"sync.3", "streaming", [](Program& p) { first(p).waits[0].base = 2; }},
     {"dma_copy.1", "streaming", [](Program& p) { first(p).src0.dims[0].count = 511; }},
     {"dma_copy.1", "dma_copy_hbm_reversed", [](Program& p) { first(p).src0.partitions = 5; }},

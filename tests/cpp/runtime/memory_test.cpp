@@ -103,7 +103,11 @@ TEST(Memory, cores_copy_to_each_other) {
 TEST(Memory, random_traffic_from_two_threads_keeps_blocks_apart) {
   auto traffic = [](unsigned seed) {
     std::mt19937 random(seed);
-    struct Live { char* address; size_t bytes; char mark; };
+    struct Live {
+      char* address;
+      size_t bytes;
+      char mark;
+    };
     std::vector<Live> live;
     for (int step = 0; step < 2000; ++step) {
       if (live.size() > 20 || (!live.empty() && random() % 3 == 0)) {

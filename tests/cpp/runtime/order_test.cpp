@@ -16,7 +16,12 @@ Core& core(int index = 0) { return *(*require_process())->cores[index]; }
 
 TEST(Order, work_on_an_idle_core_runs_on_the_caller) {
   std::thread::id ran;
-  ASSERT_TRUE(core().run([&] { ran = std::this_thread::get_id(); return Status(); }).ok());
+  ASSERT_TRUE(core()
+                  .run([&] {
+                    ran = std::this_thread::get_id();
+                    return Status();
+                  })
+                  .ok());
   EXPECT_EQ(ran, std::this_thread::get_id());
 }
 
@@ -33,9 +38,18 @@ TEST(Order, work_behind_running_work_keeps_its_order) {
     EXPECT_TRUE(s.ok());
   });
   while (!started) std::this_thread::yield();
-  for (int i = 1; i <= 5; ++i) core().enqueue([&, i] { order.push_back(i); return Status(); });
+  for (int i = 1; i <= 5; ++i)
+    core().enqueue([&, i] {
+      order.push_back(i);
+      return Status();
+    });
   go = true;
-  ASSERT_TRUE(core().run([&] { order.push_back(6); return Status(); }).ok());
+  ASSERT_TRUE(core()
+                  .run([&] {
+                    order.push_back(6);
+                    return Status();
+                  })
+                  .ok());
   first.join();
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6}));
 }
