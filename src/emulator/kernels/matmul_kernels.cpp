@@ -48,7 +48,7 @@ NEURON_INLINE R add(R a, R b) {
 #endif
 constexpr int kWidth = kVectors * kLanes;
 
-#define NEURON_UNROLL _Pragma("GCC unroll 8")
+#define NEURON_UNROLL _Pragma("GCC unroll 12")
 #define NEURON_BLOCK NEURON_UNROLL for (int m = 0; m < MR; ++m) NEURON_UNROLL for (int v = 0; v < NV; ++v)
 
 // Rows of A. `k_major`: a_row is 1 and a[k*stride + m]; else a[m*stride + k], with one base per three rows to save
@@ -146,12 +146,15 @@ void unit_block(const MatmulBlock& t, const float* a, const float* b, float* c, 
 using BlockKernel = void (*)(const MatmulBlock&, const float* a, const float* b, float* c, ptrdiff_t c_row, bool accumulate,
                              Ahead ahead);
 
-// All row blocks of all panels; a last panel narrower than kWidth goes through a buffer.
-NEURON_INLINE void all_blocks(const MatmulBlock& t, const BlockKernel (*by_vectors)[7]) {
-  const int blocks = (t.m + kRows - 1) / kRows, small = t.m / blocks, larger = t.m % blocks;
+// All row blocks of all panels; a last panel narrower than kWidth goes through a buffer. `tall`, or null: blocks of twice
+// kRows by half a panel, which read a panel half as often; it comes from L2, whose bandwidth is the limit.
+NEURON_INLINE void all_blocks(const MatmulBlock& t, const BlockKernel (*by_vectors)[7], const BlockKernel* tall) {
   for (int n = 0; n < t.n; n += kWidth) {
     const float* b = t.b + (n / kWidth) * t.b_panel;
     const int columns = t.n - n < kWidth ? t.n - n : kWidth;
+    const bool halves = tall != nullptr && columns == kWidth && t.m > kRows;
+    const int most = halves ? 2 * kRows : kRows;
+    const int blocks = (t.m + most - 1) / most, small = t.m / blocks, larger = t.m % blocks;
     const BlockKernel* by_rows = by_vectors[columns <= kLanes ? 0 : columns <= 2 * kLanes ? 1 : 2];
     const float* next = n + kWidth < t.n ? b + t.b_panel : t.b_next;
     const ptrdiff_t share = next ? kWidth * 4 / blocks : 0;
@@ -164,11 +167,16 @@ NEURON_INLINE void all_blocks(const MatmulBlock& t, const BlockKernel (*by_vecto
 #if defined(__AVX2__)
       for (int o = 0; o < t.besides; ++o) {
         for (int r = m; r < m + rows; ++r)
-          for (int j = n; j < n + columns; j += 16)
-            _mm_prefetch(t.beside[o].at + r * t.beside[o].row + 4 * j, _MM_HINT_T1);
+          for (int j = n; j < n + columns; j += 16) _mm_prefetch(t.beside[o].at + r * t.beside[o].row + 4 * j, _MM_HINT_T1);
       }
 #endif
-      if (columns == kWidth) {
+      if (halves) {
+        constexpr int half = kWidth / 2;
+        const Ahead first{ahead.at, share / 2};
+        const Ahead second{ahead.at ? ahead.at + share / 2 * t.k : nullptr, share / 2};
+        tall[rows](t, a, b, c, t.c_row, t.accumulate, first);
+        tall[rows](t, a, b + half, c + half, t.c_row, t.accumulate, second);
+      } else if (columns == kWidth) {
         by_rows[rows](t, a, b, c, t.c_row, t.accumulate, ahead);
       } else {
         alignas(64) float edge[2 * kRows * kWidth];
@@ -203,9 +211,32 @@ NEURON_INLINE void all_blocks(const MatmulBlock& t, const BlockKernel (*by_vecto
 constexpr BlockKernel kChain[2][3][7] = {NEURON_TABLE(chain_block, false), NEURON_TABLE(chain_block, true)};
 constexpr BlockKernel kUnit[2][3][7] = {NEURON_TABLE(unit_block, false), NEURON_TABLE(unit_block, true)};
 
-void matmul_chain(const MatmulBlock& t) { all_blocks(t, kChain[t.a_column == 1 ? 0 : 1]); }
+#if defined(__AVX512F__)
+#define NEURON_TALL_TABLE(k_major) \
+  {nullptr,                        \
+   chain_block<1, 2, k_major>,     \
+   chain_block<2, 2, k_major>,     \
+   chain_block<3, 2, k_major>,     \
+   chain_block<4, 2, k_major>,     \
+   chain_block<5, 2, k_major>,     \
+   chain_block<6, 2, k_major>,     \
+   chain_block<7, 2, k_major>,     \
+   chain_block<8, 2, k_major>,     \
+   chain_block<9, 2, k_major>,     \
+   chain_block<10, 2, k_major>,    \
+   chain_block<11, 2, k_major>,    \
+   chain_block<12, 2, k_major>}
+constexpr BlockKernel kTall[2][2 * kRows + 1] = {NEURON_TALL_TABLE(false), NEURON_TALL_TABLE(true)};
+#else  // too few registers
+constexpr BlockKernel* kTall[2] = {nullptr, nullptr};
+#endif
 
-__attribute__((noinline)) void unit_blocks(const MatmulBlock& t) { all_blocks(t, kUnit[t.a_column == 1 ? 0 : 1]); }
+void matmul_chain(const MatmulBlock& t) {
+  const int layout = t.a_column == 1 ? 0 : 1;
+  all_blocks(t, kChain[layout], kTall[layout]);
+}
+
+__attribute__((noinline)) void unit_blocks(const MatmulBlock& t) { all_blocks(t, kUnit[t.a_column == 1 ? 0 : 1], nullptr); }
 
 // Flush-to-zero and denormals-are-zero hold for exactly this call.
 void matmul_matrix_unit(const MatmulBlock& t) {

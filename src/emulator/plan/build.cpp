@@ -357,8 +357,8 @@ class TreeBuilder {
       if (!filler) filler = &d;
       for (const Ref* r : d.operands()) {
         if (!r->present() || r->object != ref.object) continue;
-        if (r->buffers > 1 || r->partitions != members.front()->dst.partitions || r->partition_start != ref.partition_start ||
-            !filler->dst.covers(*r, depth))
+        if (r->buffers > 1 || r->partitions != members.front()->dst.partitions ||
+            r->partition_start != ref.partition_start || !filler->dst.covers(*r, depth))
           return false;
       }
     }

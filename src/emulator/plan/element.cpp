@@ -413,8 +413,8 @@ struct Builder {
     return std::move(node);
   }
 
-  // Whether a whole loop nest writes so much that nothing of it would still be in a cache when it is read. (The tensor's size
-  // does not say: one scratch tensor holds all temporaries.)
+  // Whether a whole loop nest writes so much that nothing of it would still be in a cache when it is read. (The tensor's
+  // size does not say: one scratch tensor holds all temporaries.)
   static bool streams_well(const Build& build, const Draft& draft) {
     constexpr uint64_t kLarge = 16 << 20;
     uint64_t bytes = draft.dst.elements() * draft.dst.partitions * size_of(draft.dst.dtype);

@@ -129,9 +129,7 @@ struct Draft {
   std::shared_ptr<Space> pack_space;
   bool pack_zero_tail = false;
 
-  std::array<const Ref*, 8> operands() const {
-    return {&dst, &dst2, &src0, &src1, &src2, &scalar0, &scalar1, &indices};
-  }
+  std::array<const Ref*, 8> operands() const { return {&dst, &dst2, &src0, &src1, &src2, &scalar0, &scalar1, &indices}; }
   std::array<Ref*, 8> operands() { return {&dst, &dst2, &src0, &src1, &src2, &scalar0, &scalar1, &indices}; }
   std::array<Ref*, 6> sources() { return {&src0, &src1, &src2, &scalar0, &scalar1, &indices}; }
   std::array<const Ref*, 6> sources() const { return {&src0, &src1, &src2, &scalar0, &scalar1, &indices}; }
@@ -185,8 +183,8 @@ struct Build {
     const size_t tensors = program->tensors.size();
     return a < tensors && b < tensors && memory_class[a] == memory_class[b];
   }
-  // Whether access x of draft a and access y of draft b may meet in any iterations. One scratch tensor holds all temporaries:
-  // within a tensor it is the bytes that count.
+  // Whether access x of draft a and access y of draft b may meet in any iterations. One scratch tensor holds all
+  // temporaries: within a tensor it is the bytes that count.
   bool may_meet(const Draft& a, const Ref& x, const Draft& b, const Ref& y) const;
   uint32_t tile_object(uint32_t tile) const { return static_cast<uint32_t>(program->tensors.size()) + tile; }
   bool is_tile(const Ref& r) const { return r.present() && r.object >= program->tensors.size(); }

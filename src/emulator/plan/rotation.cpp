@@ -1,5 +1,5 @@
-// Rotating buffers let the chip's engines overlap iterations. The host runs instructions in order: a tile that each iteration
-// fills before it reads needs one buffer, and stays in a nearer cache.
+// Rotating buffers let the chip's engines overlap iterations. The host runs instructions in order: a tile that each
+// iteration fills before it reads needs one buffer, and stays in a nearer cache.
 #include <algorithm>
 
 #include "emulator/plan/plan.h"
@@ -12,8 +12,7 @@ bool Ref::covers(const Ref& other, int depth) const {
   for (int level = 0; level < isa::kMaxLoops; ++level) {
     if (step_at(level) != other.step_at(level) || (level >= depth && step_at(level) != 0)) return false;
   }
-  if (other.partition_start < partition_start ||
-      other.partition_start + other.partitions > partition_start + partitions)
+  if (other.partition_start < partition_start || other.partition_start + other.partitions > partition_start + partitions)
     return false;
   const auto size = static_cast<int64_t>(size_of(dtype));
   int64_t dense = size;  // bytes of the innermost dims, which lie end to end
@@ -23,7 +22,8 @@ bool Ref::covers(const Ref& other, int depth) const {
     dense *= dims[d].count;
   }
   int64_t low = other.row_offset, high = low + static_cast<int64_t>(size_of(other.dtype));
-  for (int d = 0; d < other.rank; ++d) (other.dims[d].stride > 0 ? high : low) += other.dims[d].stride * (other.dims[d].count - 1);
+  for (int d = 0; d < other.rank; ++d)
+    (other.dims[d].stride > 0 ? high : low) += other.dims[d].stride * (other.dims[d].count - 1);
   return low >= row_offset && high <= row_offset + dense;
 }
 

@@ -89,9 +89,9 @@ class ThreadPool {
   std::atomic<bool> stopping_{false};
 
   Job job_;
-  std::unique_ptr<Job[]> shared_;                 // what each worker shares
-  std::atomic<int> busy_{0};                      // threads that run indices of the job
-  std::atomic<int> idle_{0};                      // threads that look for something to help with
+  std::unique_ptr<Job[]> shared_;               // what each worker shares
+  std::atomic<int> busy_{0};                    // threads that run indices of the job
+  std::atomic<int> idle_{0};                    // threads that look for something to help with
   alignas(64) std::atomic<uint32_t> epoch_{0};  // futex word: changes when a job opens or the pool stops
   std::atomic<uint32_t> sleepers_{0};
 };
