@@ -31,6 +31,7 @@
 // - After a failed launch the outputs hold unspecified values.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -62,7 +63,8 @@ struct Launch {
   int (*interrupt)(void*) =
       nullptr;  // called between bounded pieces of work on the calling thread; non-zero stops the launch
   void* interrupt_argument = nullptr;
-  OutOfRange out_of_range;  // filled when the Status is out_of_range
+  OutOfRange out_of_range;           // filled when the Status is out_of_range
+  std::atomic<bool> stopped{false};  // the interrupt check said so: threads other than the calling one look here
 };
 
 // Runs one program. A run uses state of the executor (tiles), so two runs of one executor must not overlap in time.

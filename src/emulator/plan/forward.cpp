@@ -66,28 +66,13 @@ struct View {
   bool row_dense() const { return element_stride == size; }
 };
 
-// All free dims as one run, or false.
-bool single_run(const Ref& r, uint64_t* count, int64_t* stride) {
-  *count = 1;
-  *stride = static_cast<int64_t>(size_of(r.dtype));
-  for (int d = r.rank - 1; d >= 0; --d) {
-    if (r.dims[d].count == 1) continue;
-    if (*count == 1)
-      *stride = r.dims[d].stride;
-    else if (r.dims[d].stride != *stride * static_cast<int64_t>(*count))
-      return false;
-    *count *= r.dims[d].count;
-  }
-  return true;
-}
-
 // What writing `dst` from `src` makes of dst's tile; false when it is not an affine repetition.
 bool view_of(const Draft& copy, View* v) {
   const Ref &d = copy.dst, &s = copy.src0;
   if (d.dtype != s.dtype || copy.indices.present()) return false;
   uint64_t d_count = 0, s_count = 0;
   int64_t d_stride = 0, s_stride = 0;
-  if (!single_run(d, &d_count, &d_stride) || !single_run(s, &s_count, &s_stride)) return false;
+  if (!d.single_run(&d_count, &d_stride) || !s.single_run(&s_count, &s_stride)) return false;
   v->size = static_cast<int64_t>(size_of(d.dtype));
   if (d_count > 1 && d_stride != v->size) return false;
   switch (copy.instruction->opcode) {

@@ -24,15 +24,8 @@ bool is_matrix_unit_type(DType t) { return t == DType::bf16 || t == DType::f8e4m
 
 bool flatten(Ref* r) {
   uint64_t count = 1;
-  int64_t stride = static_cast<int64_t>(size_of(r->dtype));
-  for (int d = r->rank - 1; d >= 0; --d) {
-    if (r->dims[d].count == 1) continue;
-    if (count == 1)
-      stride = r->dims[d].stride;
-    else if (r->dims[d].stride != stride * static_cast<int64_t>(count))
-      return false;
-    count *= r->dims[d].count;
-  }
+  int64_t stride = 0;
+  if (!r->single_run(&count, &stride)) return false;
   r->rank = 1;
   r->dims[0] = {static_cast<uint32_t>(count), stride};
   return true;

@@ -51,6 +51,8 @@ struct Ref {
     return 0;
   }
   void set_step(int level, int64_t bytes);
+  // All free dims as one run of `count` elements `stride` bytes apart, or false.
+  bool single_run(uint64_t* count, int64_t* stride) const;
   // For accesses to one tile from inside `depth` common loops: a write of this one fills all that `other` sees in the same
   // iteration.
   bool covers(const Ref& other, int depth) const;
@@ -85,6 +87,7 @@ struct Context {
   T* buffer(int i) {
     return reinterpret_cast<T*>(scratch + static_cast<size_t>(i) * (kStrip + 64) * 16);
   }
+  bool stops() const { return failed || launch->stopped.load(std::memory_order_relaxed); }
   void fail(Status status) {
     if (!failed) error = std::move(status);
     failed = true;

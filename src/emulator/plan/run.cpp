@@ -11,14 +11,16 @@ void check_interrupt(Context& c, double nanoseconds) {
   c.nanoseconds_since_check += nanoseconds;
   if (c.nanoseconds_since_check < kInterruptNanoseconds) return;
   c.nanoseconds_since_check = 0;
-  if (c.launch->interrupt(c.launch->interrupt_argument)) c.fail(unavailable("the launch was interrupted"));
+  if (c.failed || !c.launch->interrupt(c.launch->interrupt_argument)) return;
+  c.launch->stopped.store(true, std::memory_order_relaxed);
+  c.fail(unavailable("the launch was interrupted"));
 }
 
 // --- loops ---
 
 void LoopNode::iterate(Context& c, int64_t from, int64_t to, uint32_t first, uint32_t last) {
   const double each = nanoseconds / trip;
-  for (int64_t i = from; i < to && !c.failed; ++i) {
+  for (int64_t i = from; i < to && !c.stops(); ++i) {
     c.counters[level] = i;
     for (const NodePtr& node : body) node->run(c, row_independent ? first : 0, row_independent ? last : node->partitions);
     check_interrupt(c, each);
@@ -38,16 +40,19 @@ void LoopNode::run(Context& c, uint32_t first, uint32_t last) {
   const int64_t pieces = (iterations + per_piece - 1) / per_piece;
   c.may_fork = false;
   const std::vector<Context*>& contexts = c.plan->fork(threads, c, own_tiles);
-  c.launch->pool.parallel_for(pieces, [&](int64_t piece, int worker) {
-    Context& own = *contexts[static_cast<size_t>(worker)];
-    const int64_t end = std::min(iterations, (piece + 1) * per_piece);
-    if (!joined) return iterate(own, piece * per_piece, end, first, last);
-    for (int64_t i = piece * per_piece; i < end && !own.failed; ++i) {
-      own.counters[level] = i / inner_trip;
-      joined->iterate(own, i % inner_trip, i % inner_trip + 1, 0, 0);
-    }
-    own.counters[level] = 0;
-  });
+  c.launch->pool.parallel_for(
+      pieces,
+      [&](int64_t piece, int worker) {
+        Context& own = *contexts[static_cast<size_t>(worker)];
+        const int64_t end = std::min(iterations, (piece + 1) * per_piece);
+        if (!joined) return iterate(own, piece * per_piece, end, first, last);
+        for (int64_t i = piece * per_piece; i < end && !own.stops(); ++i) {
+          own.counters[level] = i / inner_trip;
+          joined->iterate(own, i % inner_trip, i % inner_trip + 1, 0, 0);
+        }
+        own.counters[level] = 0;
+      },
+      [&] { check_interrupt(c, kInterruptNanoseconds); });
   c.may_fork = true;
   c.plan->join(c);
 }
@@ -57,7 +62,7 @@ void LoopNode::run(Context& c, uint32_t first, uint32_t last) {
 void GroupNode::strips(Context& c, uint32_t first, uint32_t last) {
   uint8_t* saved[32];
   for (size_t i = 0; i < contracted.size(); ++i) saved[i] = c.bases[contracted[i].object];
-  for (uint32_t p = first; p < last && !c.failed; p += rows) {
+  for (uint32_t p = first; p < last && !c.stops(); p += rows) {
     const uint32_t end = std::min(last, p + rows);
     for (size_t i = 0; i < contracted.size(); ++i) {
       const Contracted& t = contracted[i];
@@ -79,11 +84,14 @@ void GroupNode::run(Context& c, uint32_t first, uint32_t last) {
       std::min<uint32_t>({total, static_cast<uint32_t>(threads) * 4, static_cast<uint32_t>(nanoseconds / 5000) + 1});
   c.may_fork = false;
   const std::vector<Context*>& contexts = c.plan->fork(threads, c, {});
-  c.launch->pool.parallel_for(pieces, [&](int64_t piece, int worker) {
-    strips(*contexts[static_cast<size_t>(worker)], first + static_cast<uint32_t>(total * piece / pieces),
-           first + static_cast<uint32_t>(total * (piece + 1) / pieces));
-    if (worker == 0) check_interrupt(c, nanoseconds / pieces);
-  });
+  c.launch->pool.parallel_for(
+      pieces,
+      [&](int64_t piece, int worker) {
+        strips(*contexts[static_cast<size_t>(worker)], first + static_cast<uint32_t>(total * piece / pieces),
+               first + static_cast<uint32_t>(total * (piece + 1) / pieces));
+        if (worker == 0) check_interrupt(c, nanoseconds / pieces);
+      },
+      [&] { check_interrupt(c, kInterruptNanoseconds); });
   c.may_fork = true;
   c.plan->join(c);
 }

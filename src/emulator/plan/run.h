@@ -56,7 +56,8 @@ class GroupNode final : public Node {
   void strips(Context& c, uint32_t first, uint32_t last);
 };
 
-// Calls the launch's interrupt check when enough work has passed on the calling thread; sets c.failed when it says stop.
+// Calls the launch's interrupt check when enough work has passed on the calling thread; sets c.failed when it says stop, and
+// all workers stop.
 void check_interrupt(Context& c, double nanoseconds);
 
 class Plan final : public Executor {

@@ -3,6 +3,20 @@
 #include <algorithm>
 
 namespace neuron::emulator::plan {
+
+bool Ref::single_run(uint64_t* count, int64_t* stride) const {
+  *count = 1;
+  *stride = static_cast<int64_t>(size_of(dtype));
+  for (int d = rank - 1; d >= 0; --d) {
+    if (dims[d].count == 1) continue;
+    if (*count == 1)
+      *stride = dims[d].stride;
+    else if (dims[d].stride != *stride * static_cast<int64_t>(*count))
+      return false;
+    *count *= dims[d].count;
+  }
+  return true;
+}
 namespace {
 
 struct Dims {

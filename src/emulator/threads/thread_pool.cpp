@@ -15,6 +15,7 @@ namespace {
 
 constexpr auto kSpin = std::chrono::microseconds(200);
 constexpr int kSpinsPerClockLook = 64;
+constexpr int kLooksBeforeYield = 1000;
 
 std::atomic<bool> g_forked_child{false};
 
@@ -141,6 +142,7 @@ void ThreadPool::take_part(int worker) {
 void ThreadPool::help(int worker) {
   const int threads = threads_.load(std::memory_order_relaxed);
   idle_.fetch_add(1, std::memory_order_relaxed);
+  int looks = 0;
   while (busy_.load(std::memory_order_relaxed) > 0) {
     for (int w = 0; w < threads; ++w) {
       Job& job = shared_[static_cast<size_t>(w)];
@@ -149,8 +151,14 @@ void ThreadPool::help(int worker) {
       job.take(worker);
       job.leave();
       idle_.fetch_add(1, std::memory_order_relaxed);
+      looks = 0;
     }
-    _mm_pause();
+    if (++looks < kLooksBeforeYield) {
+      _mm_pause();
+      continue;
+    }
+    if (worker == 0) poll_(poll_context_);
+    sched_yield();  // the one to be helped may need this very core
   }
   idle_.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -172,10 +180,12 @@ void ThreadPool::work(int worker) {
   }
 }
 
-void ThreadPool::run(int64_t count, Thunk thunk, void* context) {
+void ThreadPool::run(int64_t count, Thunk thunk, void* context, void (*poll)(void*), void* poll_context) {
   if (count > 1 && threads_.load(std::memory_order_relaxed) > 1 && !g_forked_child.load(std::memory_order_relaxed) &&
       !in_use_.exchange(true, std::memory_order_acquire)) {
     if (workers_.empty()) start_workers();
+    poll_ = poll;
+    poll_context_ = poll_context;
     job_.open(count, thunk, context);
     epoch_.fetch_add(1);
     if (sleepers_.load() > 0) futex_wake_all(&epoch_);

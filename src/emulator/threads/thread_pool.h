@@ -14,6 +14,7 @@
 #include <memory>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace neuron::emulator {
@@ -31,13 +32,19 @@ class ThreadPool {
   void resize(int threads);
 
   // fn(index, worker) for every index in [0, count); worker in [0, threads()), 0 = the caller. No two calls with one worker
-  // number overlap. fn must not throw.
-  template <class Function>
-  void parallel_for(int64_t count, Function&& fn) {
+  // number overlap. The caller calls poll() now and then while it waits for the others. Neither must throw.
+  template <class Function, class Poll>
+  void parallel_for(int64_t count, Function&& fn, Poll&& poll) {
     using Body = std::remove_reference_t<Function>;
+    using PollBody = std::remove_reference_t<Poll>;
     run(
         count, [](void* context, int64_t index, int worker) { (*static_cast<Body*>(context))(index, worker); },
-        const_cast<std::remove_const_t<Body>*>(&fn));
+        const_cast<std::remove_const_t<Body>*>(&fn), [](void* context) { (*static_cast<PollBody*>(context))(); },
+        const_cast<std::remove_const_t<PollBody>*>(&poll));
+  }
+  template <class Function>
+  void parallel_for(int64_t count, Function&& fn) {
+    parallel_for(count, std::forward<Function>(fn), [] {});
   }
 
   // Inside a function of parallel_for: fn(index) for every index in [0, count), on this thread and on workers that have
@@ -75,7 +82,7 @@ class ThreadPool {
     void* context_ = nullptr;
   };
 
-  void run(int64_t count, Thunk thunk, void* context);
+  void run(int64_t count, Thunk thunk, void* context, void (*poll)(void*), void* poll_context);
   void run_shared(int64_t count, Thunk thunk, void* context);
   void start_workers();
   void stop_workers();
@@ -89,6 +96,8 @@ class ThreadPool {
   std::atomic<bool> stopping_{false};
 
   Job job_;
+  void (*poll_)(void*) = nullptr;
+  void* poll_context_ = nullptr;
   std::unique_ptr<Job[]> shared_;               // what each worker shares
   std::atomic<int> busy_{0};                    // threads that run indices of the job
   std::atomic<int> idle_{0};                    // threads that look for something to help with
