@@ -202,7 +202,7 @@ class TreeBuilder {
       node->group_bytes = std::max(node->group_bytes, n->group_bytes);
     }
     node->nanoseconds *= loop.trip;
-    node->parallel = loop.affine && !build_.pessimistic && own_tiles(begin, end, &node->own_tiles);
+    node->parallel = loop.affine && !build_.pessimistic && own_tiles(begin, end, loop.level, &node->own_tiles);
     items.push_back({std::move(node), std::move(drafts)});
   }
 
@@ -223,8 +223,8 @@ class TreeBuilder {
     return std::all_of(drafts.begin(), drafts.end(), [&](const Draft* d) { return fits(drafts, {d}); });
   }
 
-  // Tiles written in [begin, end); false when one of them is read behind the loop.
-  bool own_tiles(size_t begin, size_t end, std::vector<RegionTile>* out) const {
+  // Tiles written in [begin, end), a loop at `depth`; false when one of them is read behind the loop, or by its next run.
+  bool own_tiles(size_t begin, size_t end, int depth, std::vector<RegionTile>* out) const {
     std::set<uint32_t> written;
     for (size_t i = begin; i < end; ++i) {
       const Draft& d = build_.drafts[i];
@@ -234,6 +234,7 @@ class TreeBuilder {
       }
     }
     for (uint32_t object : written) {
+      if (comes_back(begin, end, depth, object)) return false;
       bool outside = false;
       for (const size_t i : users_[object - build_.program->tensors.size()]) {
         if (i >= begin && i < end) continue;
@@ -248,6 +249,43 @@ class TreeBuilder {
       out->push_back({object, outside});
     }
     return true;
+  }
+
+  // Whether an iteration of the loop at `depth` may read of the tile what an earlier run of the loop left there.
+  bool comes_back(size_t begin, size_t end, int depth, uint32_t object) const {
+    const std::vector<int>& loops = build_.drafts[begin].loops;
+    const bool again = std::any_of(loops.begin(), loops.begin() + depth,
+                                   [&](int l) { return !build_.loops[l].affine && build_.loops[l].trip > 1; });
+    if (!again) return false;
+    std::vector<const Draft*> writers;  // so far
+    size_t last = begin;
+    const std::vector<size_t>& users = users_[object - build_.program->tensors.size()];
+    for (const size_t i : users) {
+      if (i >= begin && i < end && build_.drafts[i].writes(object)) last = i;
+    }
+    for (const size_t i : users) {
+      const Draft& d = build_.drafts[i];
+      if (i < begin || i >= end) continue;
+      const auto written = [&](const Ref& r) {
+        const auto same_place = [&](const Draft* w) {
+          for (int level = 0; level <= depth; ++level) {
+            if ((w->dst.object == object ? w->dst : w->dst2).step_at(level) != r.step_at(level)) return false;
+          }
+          return true;
+        };
+        if (i > last) return std::all_of(writers.begin(), writers.end(), same_place);
+        return std::any_of(writers.begin(), writers.end(),
+                           [&](const Draft* w) { return w->fills(object, depth + 1) && w->dst.covers(r, depth + 1); });
+      };
+      const isa::Instruction& in = *d.instruction;
+      if (d.dst.object == object && (in.accumulate_levels & ((2u << depth) - 1))) return true;
+      if (d.dst.object == object && in.accumulate && !written(d.dst)) return true;
+      for (const Ref* r : d.sources()) {
+        if (r->present() && r->object == object && !written(*r)) return true;
+      }
+      if (d.writes(object)) writers.push_back(&d);
+    }
+    return false;
   }
 
   // --- groups of row-independent instructions ---
@@ -368,15 +406,15 @@ class TreeBuilder {
   // Tiles that only these drafts touch, each time in the same rows, shrink to one strip.
   void contract(GroupNode& group, const std::vector<const Draft*>& members) {
     std::map<uint32_t, const Ref*> candidates;
-    size_t depth = isa::kMaxLoops;  // of the group
+    int depth = isa::kMaxLoops;  // loops around all members
     for (const Draft* d : members) {
-      depth = std::min(depth, d->loops.size());
+      depth = std::min(depth, common_loops(*members.front(), *d));
       for (const Ref* r : {&d->dst, &d->dst2}) {
         if (build_.is_tile(*r)) candidates.emplace(r->object, r);
       }
     }
     for (const auto& [object, ref] : candidates) {
-      if (group.contracted.size() == 32 || !stays_inside(*ref, members, static_cast<int>(depth))) continue;
+      if (group.contracted.size() == 32 || !stays_inside(*ref, members, depth)) continue;
       GroupNode::Contracted t;
       t.object = object;
       t.row_bytes = ref->partition_stride;

@@ -132,7 +132,7 @@ bool through(const Build& build, const View& v, const Ref& d, const Ref& q, cons
   out->offset = v.base.offset + rows * v.partition_stride + (scaled ? in_row / v.size * v.element_stride : in_row);
   // For a view of rows of another tile these stay meaningful; otherwise nobody asks.
   out->partition_start = v.base.partition_start + (q.partition_start - v.partition_start);
-  out->row_offset = v.base.row_offset + in_row;
+  out->row_offset = v.base.row_offset + (scaled ? in_row / v.size * v.element_stride : in_row);
   return true;
 }
 
@@ -144,6 +144,12 @@ bool has_prefix(const std::vector<int>& loops, const std::vector<int>& prefix) {
 size_t end_of(const Build& build, const std::vector<int>& loops, size_t reader) {
   const Draft& d = build.drafts[reader];
   return d.loops.size() == loops.size() ? reader + 1 : build.loops[d.loops[loops.size()]].end;
+}
+
+// Likewise the first of what runs from the first time that `writer` does.
+size_t begin_of(const Build& build, const std::vector<int>& loops, size_t writer) {
+  const Draft& d = build.drafts[writer];
+  return d.loops.size() == loops.size() ? writer : build.loops[d.loops[loops.size()]].begin;
 }
 
 bool reads_strided_well(const Draft& reader, const Ref& r) {
@@ -257,6 +263,32 @@ bool can_write_anywhere(const Draft& d, const Draft& store) {
   return d.loops == store.loops && (is_elementwise(op) || op == Opcode::iota || op == Opcode::random_bits);
 }
 
+// Whether what is read of the tile of `copy`, a store, was written in the same iteration of the store's loops: elsewhere
+// than in the tile it would not last longer.
+bool lasts_one_iteration(const Build& build, const Draft& copy, const Uses& uses, uint32_t object) {
+  const int depth = static_cast<int>(copy.loops.size());
+  for (size_t i : uses.writers) {
+    const Draft& d = build.drafts[i];
+    if (d.instruction->accumulate_levels & ((1u << depth) - 1)) return false;
+    for (int level = 0; level < depth; ++level) {  // or each iteration writes a part of its own
+      if (d.dst.step_at(level) != copy.src0.step_at(level)) return false;
+    }
+  }
+  for (size_t i : uses.readers) {
+    const Draft& d = build.drafts[i];
+    if (&d == &copy || (i > uses.writers.back() && !d.instruction->accumulate)) continue;
+    const auto written = [&](const Ref& r) {
+      return std::any_of(uses.writers.begin(), uses.writers.end(),
+                         [&](size_t w) { return w < i && build.drafts[w].dst.covers(r, common_loops(build.drafts[w], d)); });
+    };
+    if (d.instruction->accumulate && d.dst.object == object && !written(d.dst)) return false;
+    for (const Ref* r : d.sources()) {
+      if (r->present() && r->object == object && !written(*r)) return false;
+    }
+  }
+  return true;
+}
+
 bool forward_store(Build& build, size_t store, const Uses& uses, uint32_t object) {
   Draft& copy = build.drafts[store];
   if (copy.instruction->opcode != Opcode::dma_copy || copy.dst.dtype != copy.src0.dtype || copy.indices.present())
@@ -268,7 +300,13 @@ bool forward_store(Build& build, size_t store, const Uses& uses, uint32_t object
   View view;
   if (!view_of(turned, &view) || !view.row_dense()) return false;
   if (copy.src0.buffers > 1 && copy.src0.rotate_level >= copy.loops.size()) return false;
-  if (uses.writers.empty()) return false;
+  if (uses.writers.empty() || !lasts_one_iteration(build, copy, uses, object)) return false;
+  // Rows that lie over each other do not hold what the tile's rows hold.
+  if (view.partitions > 1 && std::abs(view.partition_stride) < view.bytes) return false;
+  // Other than whole rows of the tile: a view of it that an elided transposition left.
+  const int64_t row_bytes = build.layouts[object - build.program->tensors.size()].row_bytes;
+  const auto in_rows = [&](const Ref& r) { return r.partitions == 1 || r.partition_stride == row_bytes; };
+  if (!in_rows(copy.src0)) return false;
   Ref seen;
   for (size_t i : uses.writers) {
     const Draft& d = build.drafts[i];
@@ -282,14 +320,14 @@ bool forward_store(Build& build, size_t store, const Uses& uses, uint32_t object
     if ((i != store && i < uses.writers.front()) || (d.loops != copy.loops && !accumulates)) return false;
     for (const Ref* r : d.sources()) {
       if (i == store || !r->present() || r->object != object) continue;
-      if (r == &d.indices || !through(build, view, turned.dst, *r, d.loops, &seen))
+      if (r == &d.indices || !in_rows(*r) || !through(build, view, turned.dst, *r, d.loops, &seen))
         return false;  // indices are read from tiles
     }
   }
   // Between the first early write and the store nobody may look at the destination's memory, except the element-wise writer
   // itself at exactly the elements that it writes.
   const size_t first = uses.writers.front();
-  for (size_t i = first; i < store; ++i) {
+  for (size_t i = begin_of(build, copy.loops, first); i < store; ++i) {
     const Draft& d = build.drafts[i];
     if (d.removed) continue;
     for (const Ref* r : {&d.dst, &d.dst2}) {

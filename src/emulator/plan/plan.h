@@ -151,6 +151,9 @@ struct Draft {
   bool fills(uint32_t object, int depth) const;
 };
 
+// How many loops two drafts have around both.
+int common_loops(const Draft& a, const Draft& b);
+
 // How a tile's bytes are laid out in its host block.
 struct TileLayout {
   int64_t row_bytes = 0;     // from one partition to the next

@@ -33,14 +33,10 @@ bool Draft::fills(uint32_t object, int depth) const {
   return instruction->opcode != Opcode::nc_matmul || (instruction->accumulate_levels & ((1u << depth) - 1)) == 0;
 }
 
-namespace {
-
-bool same_iteration(const Draft& a, const Draft& b, int depth) {
-  const auto n = static_cast<size_t>(depth);
-  return a.loops.size() >= n && b.loops.size() >= n && std::equal(a.loops.begin(), a.loops.begin() + depth, b.loops.begin());
+int common_loops(const Draft& a, const Draft& b) {
+  return static_cast<int>(std::mismatch(a.loops.begin(), a.loops.end(), b.loops.begin(), b.loops.end()).first -
+                          a.loops.begin());
 }
-
-}  // namespace
 
 void drop_rotation(Build& build) {
   const size_t tensors = build.program->tensors.size();
@@ -55,7 +51,7 @@ void drop_rotation(Build& build) {
       Tile& t = tiles[r->object - tensors];
       const int depth = r->rotate_level + 1;
       if (t.refs.empty() && d.fills(r->object, depth)) t.first = &d;
-      if (t.first && !(same_iteration(*t.first, d, depth) && t.first->dst.covers(*r, depth))) t.first = nullptr;
+      if (t.first && !(common_loops(*t.first, d) >= depth && t.first->dst.covers(*r, depth))) t.first = nullptr;
       t.refs.push_back(r);
     }
   }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 #include <vector>
 
 #include "emulator/memory/hbm.h"
@@ -31,6 +32,56 @@ TEST(ThreadPool, RunsEveryIndexOnceOnAnyNumberOfThreads) {
       }
     }
   }
+}
+
+TEST(ThreadPool, AnIdleWorkerTakesWhatABusyOneShares) {
+  ThreadPool pool(2);
+  for (int round = 0; round < 20; ++round) {
+    pool.parallel_for(2, [&](int64_t index, int) {
+      if (index == 0) return;
+      // Each waits for the other: one thread alone would never get past the first.
+      std::atomic<int> arrived{0};
+      pool.share(2, [&](int64_t) {
+        ++arrived;
+        while (arrived < 2) std::this_thread::yield();
+      });
+      EXPECT_EQ(arrived, 2);
+    });
+    EXPECT_EQ(pool.idle(), 0);
+  }
+}
+
+TEST(ThreadPool, SharesEveryIndexOnce) {
+  for (int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 200; ++round) {
+      std::atomic<int> wrong{0};
+      pool.parallel_for(3, [&](int64_t index, int) {
+        for (int64_t count : {0, 1, 2, 7, 100}) {
+          std::vector<std::atomic<int>> seen(static_cast<size_t>(count * (index + 1)));
+          pool.share(static_cast<int64_t>(seen.size()), [&](int64_t i) { seen[static_cast<size_t>(i)]++; });
+          for (auto& s : seen) wrong += s.load() != 1;
+        }
+      });
+      ASSERT_EQ(wrong.load(), 0);
+    }
+  }
+}
+
+TEST(ThreadPool, SharesInlineOutsideOfItsOwnIndices) {
+  ThreadPool pool(3), other(2);
+  const auto inline_calls = [&pool] {
+    const std::thread::id self = std::this_thread::get_id();
+    int calls = 0;
+    pool.share(100, [&](int64_t) { calls += std::this_thread::get_id() == self; });
+    return calls;
+  };
+  EXPECT_EQ(inline_calls(), 100);
+  pool.parallel_for(10, [](int64_t, int) {});
+  EXPECT_EQ(inline_calls(), 100);
+  std::atomic<int> calls{0};
+  other.parallel_for(4, [&](int64_t, int) { calls += inline_calls(); });
+  EXPECT_EQ(calls.load(), 400);
 }
 
 TEST(ThreadPool, NestedAndConcurrentCallsRunInline) {
