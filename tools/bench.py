@@ -115,6 +115,7 @@ def train_step(rounds: int) -> list[Row]:
     from train_gpt import SIZES, Trainer, read_text
 
     text = read_text(None)
+    rounds *= 4  # a step takes long enough for the machine's mood to change within it: the median needs more of them
     steps = 3 + rounds
     runs = {
         name: Trainer(SIZES["small"], torch.device(device), text, steps=steps, backend=backend).run()
