@@ -144,7 +144,9 @@ def autoload(rounds: int) -> Row:
         return time.perf_counter() - start
 
     import_seconds("1"), import_seconds("0")
-    difference = statistics.median(import_seconds("1") - import_seconds("0") for _ in range(max(5, rounds)))
+    # Starting a process is only ever delayed: the best of each is its cost.
+    pairs = [(import_seconds("1"), import_seconds("0")) for _ in range(max(9, 2 * rounds))]
+    difference = min(with_ours for with_ours, _ in pairs) - min(bare for _, bare in pairs)
     return Row("autoload over bare `import torch`", f"{difference:.3f} s", "<= 0.15 s", difference <= 0.15)
 
 
