@@ -124,6 +124,12 @@ class TreeBuilder {
     std::vector<const Draft*> drafts;  // what it is made of; empty for loops that form no group
   };
 
+  static std::vector<const Draft*> drafts_of(const std::vector<Item>& items) {
+    std::vector<const Draft*> drafts;
+    for (const Item& item : items) drafts.insert(drafts.end(), item.drafts.begin(), item.drafts.end());
+    return drafts;
+  }
+
   std::vector<Item> items_of(size_t begin, size_t end, size_t depth) {
     std::vector<Item> items;
     for (size_t i = begin; i < end;) {
@@ -188,12 +194,10 @@ class TreeBuilder {
     std::vector<Item> inner = items_of(begin, end, depth + 1);
     std::vector<const Draft*> drafts;
     if (!loop.affine && rows_apart(inner)) {
+      drafts = drafts_of(inner);
       node->row_independent = true;
       node->partitions = inner.front().node->partitions;
-      for (Item& item : inner) {
-        drafts.insert(drafts.end(), item.drafts.begin(), item.drafts.end());
-        node->body.push_back(std::move(item.node));
-      }
+      for (Item& item : inner) node->body.push_back(std::move(item.node));
     } else {
       node->body = grouped(inner);
     }
@@ -210,11 +214,10 @@ class TreeBuilder {
   // row. Rows of HBM move from iteration to iteration, so writes to it do not qualify.
   bool rows_apart(const std::vector<Item>& items) const {
     if (items.empty()) return false;
-    std::vector<const Draft*> drafts;
     for (const Item& item : items) {
       if (!item.node->row_independent || item.node->partitions != items.front().node->partitions) return false;
-      drafts.insert(drafts.end(), item.drafts.begin(), item.drafts.end());
     }
+    const std::vector<const Draft*> drafts = drafts_of(items);
     for (const Draft* d : drafts) {
       for (const Ref* r : {&d->dst, &d->dst2}) {
         if (r->present() && !build_.is_tile(*r)) return false;
@@ -236,7 +239,7 @@ class TreeBuilder {
     for (uint32_t object : written) {
       if (comes_back(begin, end, depth, object)) return false;
       bool outside = false;
-      for (const size_t i : users_[object - build_.program->tensors.size()]) {
+      for (const size_t i : users_of(object)) {
         if (i >= begin && i < end) continue;
         const Draft& d = build_.drafts[i];
         if (d.reads(object) && i >= end) return false;
@@ -259,7 +262,7 @@ class TreeBuilder {
     if (!again) return false;
     std::vector<const Draft*> writers;  // so far
     size_t last = begin;
-    const std::vector<size_t>& users = users_[object - build_.program->tensors.size()];
+    const std::vector<size_t>& users = users_of(object);
     for (const size_t i : users) {
       if (i >= begin && i < end && build_.drafts[i].writes(object)) last = i;
     }
@@ -388,7 +391,7 @@ class TreeBuilder {
   // earlier strip), and a partition of the tile is always the same partition of the group.
   bool stays_inside(const Ref& ref, const std::vector<const Draft*>& members, int depth) const {
     const Draft* filler = nullptr;
-    for (const size_t i : users_of(ref)) {
+    for (const size_t i : users_of(ref.object)) {
       const Draft& d = build_.drafts[i];
       if (!std::binary_search(members.begin(), members.end(), &d)) return false;
       if (!filler && !d.fills(ref.object, depth)) return false;
@@ -425,7 +428,7 @@ class TreeBuilder {
     }
   }
 
-  const std::vector<size_t>& users_of(const Ref& r) const { return users_[r.object - build_.program->tensors.size()]; }
+  const std::vector<size_t>& users_of(uint32_t tile) const { return users_[tile - build_.program->tensors.size()]; }
 
   Build& build_;
   std::vector<std::vector<size_t>> users_;  // of each tile: drafts that read or write it, in program order

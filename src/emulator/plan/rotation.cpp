@@ -14,17 +14,14 @@ bool Ref::covers(const Ref& other, int depth) const {
   }
   if (other.partition_start < partition_start || other.partition_start + other.partitions > partition_start + partitions)
     return false;
+  uint64_t count = 0;
+  int64_t stride = 0;
   const auto size = static_cast<int64_t>(size_of(dtype));
-  int64_t dense = size;  // bytes of the innermost dims, which lie end to end
-  for (int d = rank - 1; d >= 0; --d) {
-    if (dims[d].count == 1) continue;
-    if (dims[d].stride != dense) return false;
-    dense *= dims[d].count;
-  }
+  if (!single_run(&count, &stride) || (count > 1 && stride != size)) return false;
   int64_t low = other.row_offset, high = low + static_cast<int64_t>(size_of(other.dtype));
   for (int d = 0; d < other.rank; ++d)
     (other.dims[d].stride > 0 ? high : low) += other.dims[d].stride * (other.dims[d].count - 1);
-  return low >= row_offset && high <= row_offset + dense;
+  return low >= row_offset && high <= row_offset + static_cast<int64_t>(count) * size;
 }
 
 bool Draft::fills(uint32_t object, int depth) const {

@@ -16,6 +16,22 @@ void check_interrupt(Context& c, double nanoseconds) {
   c.fail(unavailable("the launch was interrupted"));
 }
 
+namespace {
+
+// body(context of the worker, piece) for all pieces: the parallel region of a node.
+template <class Body>
+void in_parallel(Context& c, int threads, const std::vector<RegionTile>& own, int64_t pieces, Body body) {
+  c.may_fork = false;
+  const std::vector<Context*>& contexts = c.plan->fork(threads, c, own);
+  c.launch->pool.parallel_for(
+      pieces, [&](int64_t piece, int worker) { body(*contexts[static_cast<size_t>(worker)], piece); },
+      [&] { check_interrupt(c, kInterruptNanoseconds); });
+  c.may_fork = true;
+  c.plan->join(c);
+}
+
+}  // namespace
+
 // --- loops ---
 
 void LoopNode::iterate(Context& c, int64_t from, int64_t to, uint32_t first, uint32_t last) {
@@ -38,23 +54,15 @@ void LoopNode::run(Context& c, uint32_t first, uint32_t last) {
   int64_t per_piece = std::max<int64_t>(1, static_cast<int64_t>(5000 / each));
   per_piece = std::min(per_piece, std::max<int64_t>(1, iterations / (threads * 4)));
   const int64_t pieces = (iterations + per_piece - 1) / per_piece;
-  c.may_fork = false;
-  const std::vector<Context*>& contexts = c.plan->fork(threads, c, own_tiles);
-  c.launch->pool.parallel_for(
-      pieces,
-      [&](int64_t piece, int worker) {
-        Context& own = *contexts[static_cast<size_t>(worker)];
-        const int64_t end = std::min(iterations, (piece + 1) * per_piece);
-        if (!joined) return iterate(own, piece * per_piece, end, first, last);
-        for (int64_t i = piece * per_piece; i < end && !own.stops(); ++i) {
-          own.counters[level] = i / inner_trip;
-          joined->iterate(own, i % inner_trip, i % inner_trip + 1, 0, 0);
-        }
-        own.counters[level] = 0;
-      },
-      [&] { check_interrupt(c, kInterruptNanoseconds); });
-  c.may_fork = true;
-  c.plan->join(c);
+  in_parallel(c, threads, own_tiles, pieces, [&](Context& own, int64_t piece) {
+    const int64_t end = std::min(iterations, (piece + 1) * per_piece);
+    if (!joined) return iterate(own, piece * per_piece, end, first, last);
+    for (int64_t i = piece * per_piece; i < end && !own.stops(); ++i) {
+      own.counters[level] = i / inner_trip;
+      joined->iterate(own, i % inner_trip, i % inner_trip + 1, 0, 0);
+    }
+    own.counters[level] = 0;
+  });
 }
 
 // --- groups ---
@@ -82,18 +90,11 @@ void GroupNode::run(Context& c, uint32_t first, uint32_t last) {
   const uint32_t total = last - first;
   const uint32_t pieces =
       std::min<uint32_t>({total, static_cast<uint32_t>(threads) * 4, static_cast<uint32_t>(nanoseconds / 5000) + 1});
-  c.may_fork = false;
-  const std::vector<Context*>& contexts = c.plan->fork(threads, c, {});
-  c.launch->pool.parallel_for(
-      pieces,
-      [&](int64_t piece, int worker) {
-        strips(*contexts[static_cast<size_t>(worker)], first + static_cast<uint32_t>(total * piece / pieces),
-               first + static_cast<uint32_t>(total * (piece + 1) / pieces));
-        if (worker == 0) check_interrupt(c, nanoseconds / pieces);
-      },
-      [&] { check_interrupt(c, kInterruptNanoseconds); });
-  c.may_fork = true;
-  c.plan->join(c);
+  in_parallel(c, threads, {}, pieces, [&](Context& own, int64_t piece) {
+    strips(own, first + static_cast<uint32_t>(total * piece / pieces),
+           first + static_cast<uint32_t>(total * (piece + 1) / pieces));
+    check_interrupt(own, nanoseconds / pieces);
+  });
 }
 
 // --- workers ---

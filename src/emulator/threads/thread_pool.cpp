@@ -126,7 +126,10 @@ void ThreadPool::Job::take(int worker) {
   for (int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) thunk_(context_, i, worker);
 }
 
-void ThreadPool::Job::close() { state_.fetch_and(~kOpen); }
+void ThreadPool::Job::close() {
+  state_.fetch_and(~kOpen);
+  while (!spin_until([&] { return state_.load(std::memory_order_acquire) == 0; })) sched_yield();
+}
 
 // Indices of the job, then whatever others share until all of its indices are done.
 void ThreadPool::take_part(int worker) {
@@ -136,7 +139,7 @@ void ThreadPool::take_part(int worker) {
   job_.take(worker);
   busy_.fetch_sub(1);
   t_pool = nullptr;
-  if (busy_.load(std::memory_order_relaxed) > 0) help(worker);
+  help(worker);
 }
 
 void ThreadPool::help(int worker) {
@@ -191,7 +194,6 @@ void ThreadPool::run(int64_t count, Thunk thunk, void* context, void (*poll)(voi
     if (sleepers_.load() > 0) futex_wake_all(&epoch_);
     take_part(0);
     job_.close();
-    while (!spin_until([&] { return job_.empty(); })) sched_yield();
     in_use_.store(false, std::memory_order_release);
     return;
   }
@@ -207,7 +209,6 @@ void ThreadPool::run_shared(int64_t count, Thunk thunk, void* context) {
   job.open(count, thunk, context);
   job.take(t_worker);
   job.close();
-  while (!spin_until([&] { return job.empty(); })) sched_yield();
 }
 
 }  // namespace neuron::emulator

@@ -69,8 +69,7 @@ class ThreadPool {
     bool enter();  // false: not open
     void leave() { state_.fetch_sub(1, std::memory_order_release); }
     void take(int worker);
-    void close();  // nobody enters any more
-    bool empty() const { return state_.load(std::memory_order_acquire) == 0; }
+    void close();  // nobody enters any more; returns when all have left
     bool is_open() const { return state_.load(std::memory_order_relaxed) & kOpen; }
 
    private:
