@@ -145,19 +145,31 @@ class OutputPlacer {
     live_.emplace_back(1, 1);
   }
 
+  // Whether a scratch buffer of `value` would hold the same elements at the same places as a store's output.
+  bool same_contents(const Store& scratch, const Store& to_output) const {
+    if (scratch.output >= 0 || is_staging(scratch.value)) return false;
+    if (scratch.term != to_output.term || scratch.result != to_output.result || !(scratch.view == to_output.view)) return false;
+    if (scratch.value == to_output.value) return true;
+    // A view of the same elements in the output's order; a part of a concatenation has a larger buffer.
+    const auto type = [&](ir::Value v) {  // a copied leaf has a name of its own: result 1
+      const std::vector<ir::Type>& types = graph_.nodes[static_cast<size_t>(v.node)].types;
+      return types[std::min(static_cast<size_t>(v.result), types.size() - 1)];
+    };
+    return type(scratch.value).elements() == type(to_output.value).elements();
+  }
+
   // A value that is also written to an output in the same order lives there; its scratch store goes away. `check_alias`: not
   // if the output may have to be written at the end.
   void share_output_buffers(size_t r, bool check_alias) {
     std::vector<Store>& stores = plan_.regions[r].stores;
     for (size_t i = 0; i < stores.size(); ++i) {
       if (stores[i].output < 0) continue;
-      const ir::Value v = stores[i].value;
-      auto scratch = std::find_if(stores.begin(), stores.end(),
-                                  [&](const Store& s) { return s.output < 0 && s.value == v && s.view == stores[i].view; });
+      auto scratch =
+          std::find_if(stores.begin(), stores.end(), [&](const Store& s) { return same_contents(s, stores[i]); });
       if (scratch == stores.end()) continue;
       const int32_t alias = graph_.outputs[static_cast<size_t>(stores[i].output)].alias;
       if (check_alias && alias >= 0 && !may_overwrite(r, stores[i], alias)) continue;
-      plan_.value_in_output.emplace_back(v, stores[i].output);
+      plan_.value_in_output.emplace_back(scratch->value, stores[i].output);
       stores.erase(scratch);
       i = static_cast<size_t>(-1);
     }

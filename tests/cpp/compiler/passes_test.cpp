@@ -162,6 +162,32 @@ TEST(PlaceOutputs, TransposeOfTheOverwrittenInputGoesThroughScratch) {
   EXPECT_EQ(m.regions(), 2u);
 }
 
+// The result goes to an output with permuted strides, and a view of it in that order is read by the next region: one buffer.
+TEST(PlaceOutputs, AViewInTheOutputsOrderSharesItsBuffer) {
+  for (const bool product : {false, true}) {
+    Maker m;
+    const Value x = m.in(f32({2, 32, 16}));
+    Value y;
+    if (product) {
+      ir::DotAttrs d;
+      d.lhs_batch = d.rhs_batch = {0};
+      d.lhs_contract = {2};
+      d.rhs_contract = {1};
+      y = m.b.dot_general(x, m.in(f32({2, 16, 24})), d);
+    } else {
+      y = m.b.sort(x, 2, false);
+    }
+    const int64_t last = m.graph.type(y).shape[2];
+    m.b.output(y, {last, 2 * last, 1});  // stored as [32, 2, last]
+    const Value turned = m.b.reshape(m.b.transpose(y, {1, 0, 2}), {32, 2 * last});
+    m.out(m.product(turned, m.in(f32({2 * last, 8}))));
+    auto program = compile(m.graph);
+    ASSERT_TRUE(program.ok()) << program.status().message();
+    for (const isa::Tensor& t : program->tensors) EXPECT_NE(t.role, isa::TensorRole::scratch);
+    EXPECT_EQ(m.regions(), 2u);
+  }
+}
+
 TEST(Tile, PiecesCoverEveryElementOnce) {
   for (int64_t extent : {1, 5, 128, 129, 1000, 4099})
     for (int64_t chunk : {1, 3, 64})
