@@ -8,16 +8,19 @@ One case is (operator, dtype, form, layout, sample index). Run one alone:
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+
+import torch_neuronx
 
 DTYPES = {
     str(d).removeprefix("torch."): d
@@ -33,6 +36,7 @@ DTYPES = {
         torch.complex64,
     )
 }
+MORE_DTYPES = {str(d).removeprefix("torch."): d for d in (torch.int16, torch.int8, torch.complex128)}  # in whole sweeps
 FORMS = ("functional", "in-place", "out", "backward")
 LAYOUTS = ("contiguous", "transposed")
 # torch.testing's defaults; float64 a little wider than its own, as CPU kernels differ from host to host by that much.
@@ -68,14 +72,24 @@ class Failure:
         return f"{command}\n    {self.what}"
 
 
-def find_operator(name: str) -> Any:
-    """The OpInfo called NAME or NAME.VARIANT."""
+def _name(op: Any) -> str:
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
+
+
+@functools.cache
+def operators() -> dict[str, Any]:
+    """op_db by name, `name.variant` where there are several."""
     from torch.testing._internal.common_methods_invocations import op_db
 
-    for op in op_db:
-        if name == (f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name):
-            return op
-    raise KeyError(name)
+    return {_name(op): op for op in op_db}
+
+
+def find_operator(name: str) -> Any:
+    return operators()[name]
+
+
+def is_dense(t: torch.Tensor) -> bool:
+    return t.layout == torch.strided and not t.is_quantized and not t.is_nested
 
 
 def samples_of(op: Any, dtype: torch.dtype, wanted: int | None) -> list[tuple[int, Any]]:
@@ -86,6 +100,8 @@ def samples_of(op: Any, dtype: torch.dtype, wanted: int | None) -> list[tuple[in
         warnings.simplefilter("ignore")
         samples = op.sample_inputs("cpu", dtype, requires_grad=False)
         every = list(enumerate(itertools.islice(samples, SAMPLES_LOOKED_AT if wanted is None else 12 * wanted)))
+        # The device holds dense tensors; that others are refused has tests of its own.
+        every = [(i, s) for i, s in every if all(is_dense(t) for t in tensors_of((s.input, s.args, s.kwargs)))]
     if wanted is None or wanted >= len(every):
         return every
     picked = random.Random(f"{op.name} {dtype}").sample(range(len(every)), wanted)
@@ -251,6 +267,8 @@ class Case:
         self.op, self.form, self.layout = op, form, layout
         self.arguments = (sample.input, tuple(sample.args), dict(sample.kwargs))
         self.broadcasts_input = sample.broadcasts_input
+        self.executed: set[str] = set()  # by compare(): ATen operators that ran on the device, and on the CPU instead
+        self.host: set[str] = set()
 
     def laid_out(self) -> Any:
         return map_tensors(lambda t: laid_out(t, self.layout), self.arguments)
@@ -334,9 +352,11 @@ class Case:
         before = [t.detach().clone() for t in tensors_of(arguments)]
         # Factories without a tensor argument make their result on the current default device.
         place = contextlib.nullcontext() if before else torch.device("neuron")
+        torch_neuronx.clear_op_tracking()
         try:
             with place:
                 got = self.run(arguments, like)
+            self.executed, self.host = set(torch_neuronx.get_executed_ops()), set(torch_neuronx.get_fallback_ops())
         except Exception as error:  # noqa: BLE001
             if cpu_error is not None:
                 if type(error) is not type(cpu_error) and not isinstance(error, type(cpu_error)):
@@ -396,40 +416,69 @@ def forms_of(op: Any, dtype: torch.dtype) -> Iterator[str]:
         yield "backward"
 
 
-def run_operator(name: str, samples: int | None, values: bool) -> tuple[int, list[Failure]]:
-    """Cases that ran on both sides, and those of them that failed."""
+@dataclass
+class Coverage:
+    """What one dtype of one operator did on the device."""
+
+    cases: int = 0
+    differ: int = 0
+    refused: int = 0  # of those: NotImplementedError
+    executed: set[str] = field(default_factory=set)  # ATen operators of the functional form that ran on the device
+    steps: int = 0  # the most of them in one case
+    host: set[str] = field(default_factory=set)  # ATen operators that ran on the CPU, in any form
+
+    def state(self) -> str:
+        """native (one operator of our own), decomposed (into such), host, unsupported, or empty: CPU has nothing to run."""
+        if self.cases == 0:
+            return ""
+        if self.refused:
+            return "unsupported"
+        if self.host:
+            return "host"
+        return "native" if self.steps <= 1 else "decomposed"
+
+
+def run_operator(name: str, samples: int | None, values: bool) -> tuple[dict[str, Coverage], list[Failure]]:
+    """By dtype: cases that ran on both sides and how; and those that differ."""
     op = find_operator(name)
-    ran = 0
+    covered: dict[str, Coverage] = {}
     failures: list[Failure] = []
-    for dtype_name, dtype in DTYPES.items():
+    for dtype_name, dtype in (DTYPES if samples is not None else DTYPES | MORE_DTYPES).items():
         if dtype not in op.dtypes:
             continue
+        coverage = covered[dtype_name] = Coverage()
         chosen = samples_of(op, dtype, samples)
         for form in forms_of(op, dtype):
             for index, sample in chosen:
                 if form == "in-place" and sample.broadcasts_input:
                     continue
                 for layout in layouts_of(sample):
+                    case = Case(op, sample, form, layout)
                     try:
-                        what = Case(op, sample, form, layout).compare(values and not is_random(op, sample))
+                        what = case.compare(values and not is_random(op, sample))
                     except Refused:
                         continue
-                    ran += 1
+                    coverage.cases += 1
+                    coverage.host |= case.host
+                    if form == "functional":
+                        coverage.executed |= case.executed
+                        coverage.steps = max(coverage.steps, len(case.executed))
                     if what:
+                        coverage.differ += 1
+                        coverage.refused += what.startswith("NotImplementedError")
                         failures.append(Failure(name, dtype_name, form, layout, index, what))
-    return ran, failures
+    return covered, failures
 
 
 def main() -> int:
     name, dtype_name, form, layout, index = sys.argv[1:]
-    import torch_neuronx
-
-    torch_neuronx.config.set_fallback("error")
     op = find_operator(name)
-    sample = dict(samples_of(op, DTYPES[dtype_name], None))[int(index)]
+    sample = dict(samples_of(op, (DTYPES | MORE_DTYPES)[dtype_name], None))[int(index)]
     print(sample.summary())
     try:
-        print(Case(op, sample, form, layout).compare(not is_random(op, sample)) or "equal")
+        case = Case(op, sample, form, layout)
+        print(case.compare(not is_random(op, sample)) or "equal")
+        print(f"on the device: {sorted(case.executed)}; on the CPU: {sorted(case.host)}")
     except Refused as error:
         print("CPU refuses:", error.__cause__)
     return 0

@@ -44,8 +44,10 @@ at::Tensor to_cpu(const at::Tensor& t) {
   return host;
 }
 
-at::Tensor to_device(const at::Tensor& host, c10::DeviceIndex device) {
+at::Tensor to_device(const at::Tensor& host, c10::DeviceIndex device, const c10::OperatorName& op) {
   if (!host.defined() || !host.device().is_cpu()) return host;
+  TORCH_CHECK_NOT_IMPLEMENTED(host.layout() == at::kStrided && !host.is_quantized() && !host.is_nested(), op,
+                              ": device neuron holds dense tensors only, and the result has layout ", host.layout());
   at::Tensor resolved = host.resolve_conj().resolve_neg();
   at::Tensor t =
       make_tensor(device, resolved.sizes(), is_dense(resolved) ? resolved.strides() : resolved.contiguous().strides(),
@@ -199,7 +201,7 @@ class CpuCall {
         value = converted_return(value.toTensor(), host);
       } else if (value.isTensorList()) {
         c10::List<at::Tensor> list;
-        for (const c10::IValue& element : value.toListRef()) list.push_back(to_device(element.toTensor(), device_));
+        for (const c10::IValue& element : value.toListRef()) list.push_back(to_device(element.toTensor(), device_, schema_.operator_name()));
         value = std::move(list);
       }
     }
@@ -209,7 +211,7 @@ class CpuCall {
     for (size_t i = 0; i < count_; ++i) {
       if (host[i].isTensor() && t.defined() && host[i].toTensor().is_same(t)) return original_[i];
     }
-    return to_device(t, device_);
+    return to_device(t, device_, schema_.operator_name());
   }
 
   const c10::FunctionSchema& schema_;
