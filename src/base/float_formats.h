@@ -17,7 +17,7 @@ inline uint16_t f32_to_bf16(float f) {
 }
 
 // Small binary formats with E exponent bits, M mantissa bits. `finite_only` = e4m3fn: no infinities, one NaN pattern,
-// values beyond the maximum become NaN (as PyTorch's float8_e4m3fn).
+// values beyond the maximum become the maximum (as PyTorch casts to float8_e4m3fn).
 template <int E, int M, bool finite_only>
 inline float small_to_f32(uint32_t v) {
   constexpr int bias = (1 << (E - 1)) - 1;
@@ -46,7 +46,7 @@ inline uint32_t f32_to_small(float f) {
   constexpr uint32_t exp_mask = (1u << E) - 1u;
   constexpr uint32_t nan_pattern = finite_only ? ((exp_mask << M) | ((1u << M) - 1u)) : ((exp_mask << M) | (1u << (M - 1)));
   if (a > 0x7f800000u) return sign | nan_pattern;
-  if (a == 0x7f800000u) return sign | (finite_only ? nan_pattern : (exp_mask << M));
+  if (a == 0x7f800000u) return sign | (finite_only ? nan_pattern - 1u : (exp_mask << M));
   const int exp = static_cast<int>(a >> 23) - 127;
   uint32_t rounded;
   if (exp < 1 - bias) {  // subnormal in the target
@@ -61,7 +61,7 @@ inline uint32_t f32_to_small(float f) {
     rounded = (biased + (1u << (shift - 1)) - 1u + ((biased >> shift) & 1u)) >> shift;
   }
   if (finite_only) {
-    if (rounded >= nan_pattern) return sign | nan_pattern;
+    if (rounded >= nan_pattern) return sign | (nan_pattern - 1u);
   } else if (rounded > (exp_mask << M)) {
     rounded = exp_mask << M;
   }

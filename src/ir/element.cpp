@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/float_formats.h"
+#include "base/integer_casts.h"
 
 namespace neuron::ir {
 namespace {
@@ -83,11 +84,6 @@ NumberClass number_class(DType dtype) {
   return is_unsigned_integer(dtype) ? NumberClass::unsigned_integer : NumberClass::signed_integer;
 }
 
-int64_t to_int64(double value) {
-  if (value >= -0x1p63 && value < 0x1p63) return static_cast<int64_t>(value);
-  return std::numeric_limits<int64_t>::min();
-}
-
 int64_t load_signed(DType dtype, const uint8_t* p) {
   switch (dtype) {
     case DType::boolean:
@@ -144,10 +140,8 @@ void store(DType dtype, uint8_t* p, uint64_t value) { store_integer(dtype, p, va
 void store(DType dtype, uint8_t* p, double value) {
   if (dtype == DType::boolean) {
     write(p, static_cast<uint8_t>(value != 0));
-  } else if (dtype == DType::u64 && value >= 0 && value < 0x1p64) {
-    write(p, static_cast<uint64_t>(value));
   } else if (is_integer(dtype)) {
-    write_integer(dtype, p, static_cast<uint64_t>(to_int64(value)));
+    write_integer(dtype, p, float_to_integer(dtype, value));
   } else if (dtype == DType::f64) {
     write(p, value);
   } else if (is_complex(dtype)) {

@@ -1,6 +1,7 @@
 // Elements in memory: how one number of each dtype is encoded, and the conversions between dtypes (the reference numerics):
 //   float -> narrower float  nearest even (f16, bf16, fp8 through f32, as PyTorch's CPU); overflow to infinity, e4m3fn to
-//   NaN float -> integer         truncate; NaN and values outside the destination convert to i64 (outside: -2^63), then wrap
+//                            its largest value
+//   float -> integer         truncate; NaN and values outside the destination: base/integer_casts.h
 //   float -> bool            value != 0;   integer -> integer  wrap;   integer -> float  nearest even from the exact value
 //   complex -> real          the real part (bool: either part != 0);   real -> complex  imaginary part 0
 // The evaluator holds bool and signed integers as int64_t, unsigned ones as uint64_t, every float as double (wide enough
@@ -21,8 +22,6 @@ using Complex = std::complex<double>;
 // The four number classes of the evaluator.
 enum class NumberClass : uint8_t { signed_integer, unsigned_integer, floating, complex };
 NumberClass number_class(DType dtype);  // bool counts as signed_integer
-
-int64_t to_int64(double value);  // truncation; NaN and out of range give -2^63
 
 // Reads the element at `p`, of a dtype whose class is T's.
 int64_t load_signed(DType dtype, const uint8_t* p);

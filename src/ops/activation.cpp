@@ -57,10 +57,13 @@ void register_simple_backwards(Registry& registry) {
               const Val y = conj(l.arg("output"));
               return l.arg("grad_output") * (1 - y * y);
             });
-  NEURON_OP("aten::threshold", promotes(ordered_no_bool, {"self"}), result(pointwise), [](Lowering& l) {
-    const Val x = l.arg("self");
-    return where(le(x, l.scalar("threshold")), l.scalar("value"), x);
-  });
+  NEURON_OP("aten::threshold", promotes(ordered_no_bool, {"self"}), result(pointwise),
+            [](Lowering& l) {
+              const Val x = l.arg("self");
+              return where(le(x, l.scalar("threshold")), l.scalar("value"), x);
+            })
+      .must_fit("threshold")
+      .must_fit("value");
   NEURON_OP("aten::threshold_backward", promotes(ordered_no_bool, {"self", "grad_output"}), result(pointwise),
             [](Lowering& l) {
               const Val grad = l.arg("grad_output");
@@ -119,7 +122,9 @@ void register_relu_family(Registry& registry) {
 
 void register_hard_family(Registry& registry) {
   NEURON_OP("aten::hardtanh", promotes(ordered_no_bool, {"self"}), result(pointwise),
-            [](Lowering& l) { return minimum(maximum(l.arg("self"), l.scalar("min_val")), l.scalar("max_val")); });
+            [](Lowering& l) { return minimum(maximum(l.arg("self"), l.scalar("min_val")), l.scalar("max_val")); })
+      .must_fit("min_val")
+      .must_fit("max_val");
   NEURON_OP("aten::hardtanh_backward", promotes(floating_rule, {"grad_output", "self"}), result(pointwise), [](Lowering& l) {
     const Val x = l.arg("self"), grad = l.arg("grad_output");
     return where(le(x, l.scalar("min_val")) | ge(x, l.scalar("max_val")), like(grad, 0), grad);

@@ -88,19 +88,36 @@ Val power_of(Lowering& l, const Val& base) {
   return pow(base, l.arg("exponent"));
 }
 
+// In the type itself: 16-bit floats, which are computed in f32 elsewhere, step by their bits, that count up with the size.
+Val next_after(const Val& x, const Val& toward) {
+  if (size_of(x.dtype()) != 2) return binary(Op::nextafter, x, toward);
+  ir::Builder& b = x.builder();
+  const auto from_bits = [&](const Val& bits) { return Val(b, b.bitcast(bits.value(), x.dtype())); };
+  const Val wide = convert(x, DType::f32), target = convert(toward, DType::f32);
+  const Val bits(b, b.bitcast(x.value(), DType::i16));
+  const Val grows = eq(convert(lt(wide, target), DType::i32), convert(gt(wide, 0), DType::i32));
+  const Val stepped = where(grows, bits + like_int(bits, 1), bits - like_int(bits, 1));
+  const Val smallest = where(lt(target, 0), like_int(bits, INT16_MIN + 1), like_int(bits, 1));
+  const Val moved = from_bits(where(eq(wide, 0), smallest, stepped));
+  return where(is_nan(wide) | is_nan(target), convert(wide + target, x.dtype()), where(eq(wide, target), toward, moved));
+}
+
 void register_arithmetic(Registry& registry) {
   const Names operands{"self", "other"};
   for (const char* suffix : {".Tensor", ".Scalar"}) {
     const std::string s = suffix;
     NEURON_OP("aten::add" + s, promotes_exact_scalars(default_rule, operands), result(pointwise_with_alpha),
               [](Lowering& l) { return l.arg("self") + times_alpha(l, l.arg("other")); })
-        .value_classes("alpha", {1});
+        .value_classes("alpha", {1})
+        .must_fit("alpha", ScalarRequirement::Fits::compute);
     NEURON_OP("aten::sub" + s, promotes_exact_scalars(subtract_rule, operands), result(pointwise_with_alpha),
               [](Lowering& l) { return l.arg("self") - times_alpha(l, l.arg("other")); })
-        .value_classes("alpha", {1});
+        .value_classes("alpha", {1})
+        .must_fit("alpha", ScalarRequirement::Fits::compute);
     NEURON_OP("aten::rsub" + s, promotes_exact_scalars(subtract_rule, {"other", "self"}), result(pointwise_with_alpha),
               [](Lowering& l) { return l.arg("other") - times_alpha(l, l.arg("self")); })
-        .value_classes("alpha", {1});
+        .value_classes("alpha", {1})
+        .must_fit("alpha", ScalarRequirement::Fits::compute);
     NEURON_OP("aten::mul" + s, promotes_exact_scalars(default_rule, operands), result(pointwise),
               [](Lowering& l) { return l.arg("self") * l.arg("other"); });
     NEURON_OP("aten::div" + s, promotes_exact_scalars(float_rule, operands), result(pointwise),
@@ -148,7 +165,7 @@ void register_functions(Registry& registry) {
   }
   // One unit in the last place is a matter of the operands' own format.
   NEURON_OP("aten::nextafter", promotes(move_rule, operands), result(pointwise),
-            [](Lowering& l) { return binary(Op::nextafter, l.arg("self"), l.arg("other")); });
+            [](Lowering& l) { return next_after(l.arg("self"), l.arg("other")); });
   NEURON_OP("aten::lcm", promotes(integer_rule, operands), result(pointwise), [](Lowering& l) {
     const Val a = l.arg("self"), b = l.arg("other");
     const Val divisor = binary(Op::gcd, a, b);

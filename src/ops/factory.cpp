@@ -85,20 +85,23 @@ void register_full(Registry& registry) {
             })),
             [](Lowering& l) {
               return spread(l, "fill_value", l.dtype("dtype").value_or(number_dtype(l, "fill_value")), size_argument(l));
-            });
+            })
+      .must_fit("fill_value");
   NEURON_OP("aten::full_like", no_promotion(), result(like_self), [](Lowering& l) {
     const TensorMeta& m = l.meta("self");
     return spread(l, "fill_value", l.dtype("dtype").value_or(m.dtype), m.shape);
-  });
+  }).must_fit("fill_value");
   NEURON_OP("aten::new_full", no_promotion(), new_sized, [](Lowering& l) {
     return spread(l, "fill_value", l.dtype("dtype").value_or(l.meta("self").dtype), size_argument(l));
-  });
+  }).must_fit("fill_value");
   NEURON_OP("aten::scalar_tensor", no_promotion(), result(ResultRule([](const Lowering& l) {
               return std::optional<Metas>(one(contiguous_meta(l.dtype("dtype").value_or(l.ambient().default_dtype), {})));
             })),
-            [](Lowering& l) { return l.scalar("s", l.dtype("dtype").value_or(l.ambient().default_dtype)); });
-  NEURON_OP("aten::fill.Scalar", no_promotion(), result(like_input()),
-            [](Lowering& l) { return spread(l, "value", l.meta("self").dtype, l.meta("self").shape); });
+            [](Lowering& l) { return l.scalar("s", l.dtype("dtype").value_or(l.ambient().default_dtype)); })
+      .must_fit("s");
+  NEURON_OP("aten::fill.Scalar", no_promotion(), result(like_input()), [](Lowering& l) {
+    return spread(l, "value", l.meta("self").dtype, l.meta("self").shape);
+  }).must_fit("value");
   NEURON_OP("aten::fill.Tensor", no_promotion(), result(ResultRule([](const Lowering& l) -> std::optional<Metas> {
               return l.meta("value").shape.empty() ? like_input()(l) : std::nullopt;
             })),

@@ -106,7 +106,9 @@ void register_element_indexing(Registry& registry) {
     return reshape(gather_elements(x, at_least_1d(index), dim_of(l, x)), index.shape());
   });
   for (const char* name : {"aten::scatter.src", "aten::scatter.value"}) {
-    NEURON_OP(name, no_promotion(), result(scatter_result), [](Lowering& l) { return scatter(l, Reducer::assign); });
+    NEURON_OP(name, no_promotion(), result(scatter_result), [](Lowering& l) {
+      return scatter(l, Reducer::assign);
+    }).must_fit("value");
   }
   for (const char* name : {"aten::scatter.reduce", "aten::scatter.value_reduce"}) {
     NEURON_OP(name, no_promotion(), result(scatter_result), [](Lowering& l) {
@@ -187,7 +189,7 @@ void register_slice_indexing(Registry& registry) {
       const Val value = l.tensor("value") ? convert(l.raw("value"), x.dtype()) : l.scalar("value", x.dtype());
       const Val source = broadcast_to(value, with_size(x.shape(), dim, index.elements()));
       return reshape(scatter_slices(x, index, source, dim, Reducer::assign), self.shape());
-    });
+    }).must_fit("value");
   }
   NEURON_OP("aten::take", no_promotion(), result(ResultRule([](const Lowering& l) -> std::optional<Metas> {
               if (l.meta("index").dtype != DType::i64) return std::nullopt;

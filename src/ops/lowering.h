@@ -94,6 +94,9 @@ struct ScalarRequirement {
   // from `expected` and the number as a runtime value. The signature holds the shapes of infer()'s answer instead of the
   // number. A caller without that machinery may treat it as structural.
   bool decides_shape = false;
+  // PyTorch converts the number to the dtype of the first result (fill), or to the one that is computed in (alpha), and
+  // refuses one that does not fit; the caller asks before each launch, as numbers are not part of the signature.
+  enum class Fits : uint8_t { anything, result, compute } fits = Fits::anything;
 };
 std::span<const ScalarRequirement> scalar_requirements(const OpDef& op);
 // Names of tensor arguments whose stored value is needed (never evaluated on the host): none today.

@@ -1,7 +1,9 @@
 #include "ops/promotion.h"
 
 #include <array>
+#include <utility>
 
+#include "base/mutation.h"
 #include "ops/registry.h"
 
 namespace neuron::ops {
@@ -112,7 +114,9 @@ std::optional<DType> ResultType::get() const {
 
 static std::optional<DType> common_dtype(const Lowering& l, const Names& names) {
   ResultType type(l.ambient().default_dtype);
+  bool first = true;
   auto add = [&](const Argument& a) {
+    if (mutated("promotion") && !std::exchange(first, false)) return;
     if (auto* tensor = std::get_if<TensorArg>(&a)) type.add(*tensor);
     if (auto* scalar = std::get_if<ScalarArg>(&a)) type.add(*scalar);
     if (auto* list = std::get_if<TensorList>(&a)) {

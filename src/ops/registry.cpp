@@ -281,6 +281,10 @@ OpDef& OpDef::decides_shape(std::string scalar) {
   requirement(*this, std::move(scalar)).decides_shape = true;
   return *this;
 }
+OpDef& OpDef::must_fit(std::string scalar, ScalarRequirement::Fits in) {
+  requirement(*this, std::move(scalar)).fits = in;
+  return *this;
+}
 OpDef& OpDef::uses_rng(std::function<int64_t(const Lowering&)> increment) {
   rng_increment = std::move(increment);
   return *this;

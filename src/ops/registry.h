@@ -128,6 +128,7 @@ struct OpDef {
   OpDef& structural(std::string name_of_scalar);
   OpDef& value_classes(std::string name_of_scalar, std::vector<double> values);
   OpDef& decides_shape(std::string name_of_scalar);
+  OpDef& must_fit(std::string name_of_scalar, ScalarRequirement::Fits in = ScalarRequirement::Fits::result);
   OpDef& uses_rng(std::function<int64_t(const Lowering&)> increment);
 };
 

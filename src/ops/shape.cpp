@@ -236,7 +236,7 @@ void register_shape(Registry& registry) {
     for (Val& p : parts) p = unsqueeze(p, dim);
     return concatenate(parts, dim);
   });
-  NEURON_OP("aten::constant_pad_nd", no_promotion(), result(pad_result), constant_pad);
+  NEURON_OP("aten::constant_pad_nd", no_promotion(), result(pad_result), constant_pad).must_fit("value");
   NEURON_OP("aten::flip", no_promotion(), result(like_input()), [](Lowering& l) {
     const Val x = l.raw("self");
     return l.ints("dims").empty() ? x : reverse(x, l.dims("dims", x.rank()));

@@ -1,6 +1,6 @@
 // where, clamp, lerp, addcmul and other element-wise operators of three operands.
 //
-// Not supported: masked_fill with a value that does not fit the tensor's kind (PyTorch reports it).
+// Not supported: nothing that CPU does.
 #include "ops/registry.h"
 
 namespace neuron::ops {
@@ -37,10 +37,7 @@ std::optional<Metas> masked_fill_result(const Lowering& l) {
   const TensorMeta& mask = l.meta("mask");
   const auto shape = broadcast_shapes(self.shape, mask.shape);
   if (!shape || mask.dtype != DType::boolean) return std::nullopt;
-  const ScalarArg* number = l.scalar_argument("value");
-  const DType value = number ? scalar_dtype(number->kind) : l.meta("value").dtype;
-  if (is_complex(value) && !is_complex(self.dtype)) return std::nullopt;
-  if (!number && !l.meta("value").shape.empty()) return std::nullopt;
+  if (const TensorArg* value = l.tensor("value"); value && !value->meta.shape.empty()) return std::nullopt;
   return one(contiguous_meta(self.dtype, *shape));
 }
 
@@ -77,20 +74,24 @@ void register_ternary(Registry& registry) {
               [](Lowering& l) { return where(to_bool(l.raw("condition")), l.arg("self"), l.arg("other")); });
   }
   for (const char* name : {"aten::masked_fill.Scalar", "aten::masked_fill.Tensor"}) {
-    NEURON_OP(name, no_promotion(), result(masked_fill_result), masked_fill);
+    NEURON_OP(name, no_promotion(), result(masked_fill_result), masked_fill).must_fit("value");
   }
 
   for (const char* name : {"aten::clamp", "aten::clamp.Tensor"}) {
     NEURON_OP(name, promotes(ordered_rule, {"self", "min", "max"}), result(clamp_result),
-              [](Lowering& l) { return limit(l, "min", "max"); });
+              [](Lowering& l) { return limit(l, "min", "max"); })
+        .must_fit("min")
+        .must_fit("max");
   }
   for (const char* name : {"aten::clamp_min", "aten::clamp_min.Tensor"}) {
-    NEURON_OP(name, promotes(ordered_rule, {"self", "min"}), result(pointwise),
-              [](Lowering& l) { return limit(l, "min", nullptr); });
+    NEURON_OP(name, promotes(ordered_rule, {"self", "min"}), result(pointwise), [](Lowering& l) {
+      return limit(l, "min", nullptr);
+    }).must_fit("min");
   }
   for (const char* name : {"aten::clamp_max", "aten::clamp_max.Tensor"}) {
-    NEURON_OP(name, promotes(ordered_rule, {"self", "max"}), result(pointwise),
-              [](Lowering& l) { return limit(l, nullptr, "max"); });
+    NEURON_OP(name, promotes(ordered_rule, {"self", "max"}), result(pointwise), [](Lowering& l) {
+      return limit(l, nullptr, "max");
+    }).must_fit("max");
   }
 
   NEURON_OP("aten::addcmul", promotes(no_bool_rule, {"self", "tensor1", "tensor2"}), result(pointwise),  // + value * t1 * t2

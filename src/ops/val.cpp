@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "base/mutation.h"
+
 namespace neuron::ops {
 
 using ir::Op;
@@ -41,7 +43,10 @@ Val infinity_like(const Val& x, bool negative) {
   return like(x, negative ? -inf : inf);
 }
 
-Val convert(const Val& x, DType to) { return x.dtype() == to ? x : Val(x.builder(), x.builder().convert(x.value(), to)); }
+Val convert(const Val& x, DType to) {
+  if (mutated("cast") && to == DType::boolean && is_floating(x.dtype())) return convert(convert(x, DType::i32), to);
+  return x.dtype() == to ? x : Val(x.builder(), x.builder().convert(x.value(), to));
+}
 
 Val unary(Op op, const Val& x) { return {x.builder(), x.builder().unary(op, x.value())}; }
 
@@ -105,7 +110,7 @@ Val abs(const Val& x) {
 }
 Val is_nan(const Val& x) {
   if (is_complex(x.dtype())) return is_nan(real(x)) | is_nan(imag(x));
-  if (!is_floating(x.dtype())) return full(x.builder(), DType::boolean, x.shape(), 0);
+  if (!is_floating(x.dtype()) || mutated("nan")) return full(x.builder(), DType::boolean, x.shape(), 0);
   return unary(Op::is_nan, x);
 }
 Val maximum(const Val& a, const Val& b) { return binary(Op::maximum, a, b); }

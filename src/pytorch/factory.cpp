@@ -8,6 +8,7 @@
 
 #include <limits>
 
+#include "base/mutation.h"
 #include "pytorch/allocator.h"
 #include "pytorch/device.h"
 #include "pytorch/scalar.h"
@@ -106,6 +107,7 @@ int64_t extent_bytes(const at::Tensor& t) {
 
 void* address_of(const c10::TensorImpl* t) {
   auto* base = static_cast<char*>(const_cast<void*>(t->unsafe_storage().unsafeGetStorageImpl()->data()));
+  if (mutated("offset")) return base;
   return base ? base + t->storage_offset() * static_cast<int64_t>(t->itemsize()) : nullptr;
 }
 

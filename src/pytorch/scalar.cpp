@@ -1,5 +1,6 @@
 #include "pytorch/scalar.h"
 
+#include <ATen/Dispatch_v2.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>
 #include <c10/util/Float8_e4m3fn.h>
@@ -232,6 +233,11 @@ int write_slots(const void* element, ScalarType type, DType slot_dtype, uint64_t
       slots[0] = static_cast<uint64_t>(integer);
       return 1;
   }
+}
+
+void check_fits(const c10::Scalar& scalar, c10::ScalarType type) {
+  AT_DISPATCH_V2(type, "check_fits", AT_WRAP([&] { (void)scalar.to<scalar_t>(); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
+                 AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES), at::kBool, at::kHalf, at::kBFloat16);
 }
 
 }  // namespace neuron::pytorch

@@ -25,6 +25,9 @@ DType slot_type(ops::ScalarArg::Kind kind);
 DType slot_type(DType element);
 inline int slots_of(DType slot_dtype) { return slot_dtype == DType::c128 ? 2 : 1; }
 
+// Raises PyTorch's error when the number cannot be converted to the type.
+void check_fits(const c10::Scalar& scalar, c10::ScalarType type);
+
 // Writes `scalar` as slots of `slot_dtype`; returns how many were written.
 int write_slots(const c10::Scalar& scalar, DType slot_dtype, uint64_t* slots);
 // The same for one element in host memory.

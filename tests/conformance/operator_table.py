@@ -1,6 +1,6 @@
 """Writes docs/operators.md from the records of a whole sweep (`./dev test --all`).
 
-    python tests/conformance/operator_table.py FOLDER_OF_RECORDS OUTPUT
+python tests/conformance/operator_table.py FOLDER_OF_RECORDS OUTPUT
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ ROUTINE_SHARE = 0.5
 def machine() -> str:
     with open("/proc/cpuinfo") as f:
         model = next((line.split(":")[1].strip() for line in f if line.startswith("model name")), platform.machine())
-    return f"{os.cpu_count()} cores of {model}, kernels {torch_neuronx.runtime_info()['host_isa']}, torch {torch.__version__}"
+    return (
+        f"{os.cpu_count()} cores of {model}, kernels {torch_neuronx.runtime_info()['host_isa']}, torch {torch.__version__}"
+    )
 
 
 def overall(dtypes: dict[str, Any]) -> str:

@@ -53,9 +53,7 @@ def record(name: str, covered: dict[str, op_db_driver.Coverage], routines: dict[
     def plain(x: Any) -> Any:
         return sorted(x) if isinstance(x, set) else x
 
-    dtypes = {
-        d: {k: plain(v) for k, v in dataclasses.asdict(c).items()} | {"state": c.state()} for d, c in covered.items()
-    }
+    dtypes = {d: {k: plain(v) for k, v in dataclasses.asdict(c).items()} | {"state": c.state()} for d, c in covered.items()}
     Path(folder, f"{name}.json").write_text(json.dumps({"operator": name, "dtypes": dtypes, "routines": routines}))
 
 

@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/float_formats.h"
+#include "base/integer_casts.h"
 
 namespace neuron::emulator {
 
@@ -18,12 +19,6 @@ template <class T>
 inline constexpr bool kIsComplex = std::is_same_v<T, c64> || std::is_same_v<T, c128>;
 template <class T>
 inline constexpr bool kIsFloating = std::is_floating_point_v<T>;
-
-// Truncation toward zero; NaN and what i64 cannot hold give 0x8000000000000000.
-inline int64_t float_to_i64(double v) {
-  if (!(v >= -9223372036854775808.0 && v < 9223372036854775808.0)) return INT64_MIN;
-  return static_cast<int64_t>(v);
-}
 
 // x as f32, inexact values made odd: rounding the result again to at most 11 bits equals rounding x once.
 template <class X>
@@ -70,7 +65,7 @@ T to_compute(V v) {
   } else if constexpr (kIsComplex<T>) {
     return T(static_cast<typename T::value_type>(v), 0);
   } else if constexpr (std::is_integral_v<T> && std::is_floating_point_v<V>) {
-    return static_cast<T>(float_to_i64(v));
+    return std::is_same_v<T, uint64_t> ? static_cast<T>(float_to_u64(v)) : static_cast<T>(float_to_i64(v));
   } else {
     return static_cast<T>(v);
   }
@@ -91,7 +86,7 @@ template <class T>
 void store_real(DType type, uint8_t* at, T v) {
   const auto integer = [&]() -> uint64_t {
     if constexpr (std::is_floating_point_v<T>)
-      return static_cast<uint64_t>(float_to_i64(v));
+      return float_to_integer(type, v);
     else
       return static_cast<uint64_t>(v);
   };

@@ -209,7 +209,7 @@ NEURON_INLINE V tanh(V x) {
   const V large = c<V>(1.0f) - c<V>(2.0f) / (e + c<V>(1.0f));
   const V x2 = x * x;
   const V small = fma(polynomial(x2, kTanh) * x2, x, x);
-  return select(a < c<V>(0.625f), small, copy_sign(large, x));
+  return copy_sign(select(a < c<V>(0.625f), small, large), x);  // -0 too, which the fma would make +0
 }
 
 template <class V>

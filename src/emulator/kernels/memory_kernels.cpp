@@ -1,6 +1,8 @@
 // Conversions, packing, transposition and random words of one ISA level.
 #include <cstring>
+#include <type_traits>
 
+#include "base/integer_casts.h"
 #include "emulator/kernels/level.h"
 
 namespace neuron::emulator::NEURON_LEVEL {
@@ -85,14 +87,18 @@ void store_bool(void* d, const float* s, size_t n) {
   uint8_t* p = static_cast<uint8_t*>(d);
   for (size_t i = 0; i < n; ++i) p[i] = s[i] != 0 ? 1 : 0;
 }
-// Through i64 with the out-of-range rule, then wrapped.
+// base/integer_casts.h in a form that vectorises (a float beyond i32 has no low byte, so u8 may come from i32).
 template <class T>
 void store_integer(void* d, const float* s, size_t n) {
   T* p = static_cast<T*>(d);
   for (size_t i = 0; i < n; ++i) {
     const float x = s[i];
-    const int64_t v = x >= -9223372036854775808.0f && x < 9223372036854775808.0f ? static_cast<int64_t>(x) : INT64_MIN;
-    p[i] = static_cast<T>(v);
+    if constexpr (std::is_same_v<T, uint64_t>)
+      p[i] = float_to_u64(x);
+    else if constexpr (sizeof(T) == 8 || std::is_same_v<T, uint32_t>)
+      p[i] = static_cast<T>(float_to_i64(x));
+    else
+      p[i] = static_cast<T>(x >= -2147483648.0f && x < 2147483648.0f ? static_cast<int32_t>(x) : INT32_MIN);
   }
 }
 void store_f32(void* d, const float* s, size_t n) { load_f32(static_cast<float*>(d), s, n); }

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 
+#include "base/mutation.h"
 #include "pytorch/dispatch/aliasing.h"
 #include "pytorch/factory.h"
 #include "pytorch/scalar.h"
@@ -175,7 +176,8 @@ ir::Value Arguments::bind_tensor(ir::Builder& builder, CachedCall& call, TensorS
       bound_.push_back({source, index});
     } else {
       index = static_cast<int32_t>(call.parameters.size());
-      value = builder.parameter({dtype, t.sizes().vec()}, index, t.strides().vec(), plan_.arguments[source.argument].name);
+      std::vector<int64_t> strides = mutated("stride") ? ir::contiguous_strides(t.sizes().vec()) : t.strides().vec();
+      value = builder.parameter({dtype, t.sizes().vec()}, index, std::move(strides), plan_.arguments[source.argument].name);
       call.parameters.push_back(source);
       bound_.push_back({source, index});
       parameter_values_.push_back(value);

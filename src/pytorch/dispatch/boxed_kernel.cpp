@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/mutation.h"
 #include "pytorch/allocator.h"
 #include "pytorch/device.h"
 #include "pytorch/dispatch/aliasing.h"
@@ -241,6 +242,7 @@ class Run {
       : plan_(plan), call_(call), args_(args), device_(device) {}
 
   void launch() {
+    for (const FitCheck& check : call_.fit_checks) check_fits(args_[check.source.argument].toScalar(), check.type);
     make_results();
     if (!call_.graph.executable && call_.rng_increment == 0) return;
     c10::SmallVector<uint64_t, 16> scalars;
@@ -314,6 +316,7 @@ class Run {
           t.unsafeGetTensorImpl()->set_sizes_and_strides(target.sizes, target.strides);
         }
         impl = t.unsafeGetTensorImpl();
+        if (mutated("in-place write")) impl = (results_[i] = fresh(target)).unsafeGetTensorImpl();
       }
       if (target.graph_output >= 0) {
         if (by_output_.size() <= static_cast<size_t>(target.graph_output)) by_output_.resize(target.graph_output + 1);

@@ -24,6 +24,12 @@ struct SlotSource {
   TensorSource source;
 };
 
+// A number that must fit a dtype, which is checked at every call.
+struct FitCheck {
+  TensorSource source;
+  c10::ScalarType type = c10::ScalarType::Float;
+};
+
 struct ResultTarget {
   enum class Kind : uint8_t { fresh, written, undefined, number } kind = Kind::fresh;
   bool contiguous = true;
@@ -40,6 +46,7 @@ struct CachedCall {
   CompiledGraph graph;                   // graph.executable is null when nothing has to run
   std::vector<TensorSource> parameters;  // by tensor parameter of the graph
   std::vector<SlotSource> slots;
+  std::vector<FitCheck> fit_checks;
   std::vector<ResultTarget> results;  // flat: lists are laid out one after the other
   uint64_t rng_increment = 0;
   bool fallback = false;  // no lowering for these arguments: run on the CPU

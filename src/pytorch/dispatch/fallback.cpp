@@ -201,7 +201,8 @@ class CpuCall {
         value = converted_return(value.toTensor(), host);
       } else if (value.isTensorList()) {
         c10::List<at::Tensor> list;
-        for (const c10::IValue& element : value.toListRef()) list.push_back(to_device(element.toTensor(), device_, schema_.operator_name()));
+        for (const c10::IValue& element : value.toListRef())
+          list.push_back(to_device(element.toTensor(), device_, schema_.operator_name()));
         value = std::move(list);
       }
     }

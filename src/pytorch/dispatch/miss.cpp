@@ -1,6 +1,7 @@
 // The slow half of a boxed kernel: the first call with a signature. Metadata -> lowering -> compilation -> cache entry.
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/OpMathType.h>
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
@@ -264,6 +265,7 @@ class CallBuilder {
     builder.set_label(plan_.name);
     if (shape_rule_) arguments_.forget_shape_numbers();
     arguments_.bind(builder, *out_);
+    add_fit_checks();
     int32_t slots = arguments_.slots_used();
     ops::Call call = functional_call();
     if (plan_.uses_rng) {
@@ -279,6 +281,18 @@ class CallBuilder {
     NEURON_RETURN_IF_ERROR(ir::verify(graph));
     NEURON_ASSIGN(out_->graph, compile_graph(graph, device_, slots, signature_text(plan_, args_)));
     return {};
+  }
+
+  void add_fit_checks() {
+    using Fits = ops::ScalarRequirement::Fits;
+    for (size_t i = 0; i < plan_.arguments.size(); ++i) {
+      const ArgumentPlan& a = plan_.arguments[i];
+      if (a.fits == Fits::anything || a.kind != ArgumentKind::number || args_[i].isNone() || out_->results.empty()) continue;
+      c10::ScalarType type = metas_ && !metas_->empty() && metas_->front() ? to_scalar_type(metas_->front()->dtype)
+                                                                           : out_->results.front().type;
+      if (a.fits == Fits::compute) type = at::toOpMathType(type);
+      out_->fit_checks.push_back({{static_cast<int32_t>(i), -1}, type});
+    }
   }
 
   static bool used(const ir::Graph& graph, int32_t parameter) {

@@ -37,6 +37,7 @@ struct ArgumentPlan {
   bool known = false;          // number: the lowering must know it, so its value is part of the signature
   bool decides_shape = false;  // number: a runtime value, but the result's shape (which is in the signature) depends on it
   std::vector<double> value_classes;
+  ops::ScalarRequirement::Fits fits = ops::ScalarRequirement::Fits::anything;
   bool written = false;  // in-place self, out=
   bool read = true;      // false for out= arguments, which the functional operator does not have
 };

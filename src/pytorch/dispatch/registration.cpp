@@ -190,6 +190,7 @@ std::unique_ptr<OperatorPlan> make_plan(const c10::OperatorHandle& op, const std
       a.decides_shape = requirement.decides_shape && !requirement.structural;
       plan->shape_from_numbers = plan->shape_from_numbers || a.decides_shape;
       a.value_classes = requirement.value_classes;
+      a.fits = requirement.fits;
     }
   }
   plan->mutates = !written.empty();

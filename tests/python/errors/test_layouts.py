@@ -21,11 +21,13 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "coo constructor": (lambda: torch.sparse_coo_tensor([[0], [1]], [1.0], (2, 2), device="neuron"), "sparse COO"),
     "csr": (lambda: sparse().to_sparse_csr().to("neuron").sum(), "sparse compressed"),
     "sparse gradient": (
-        lambda: torch.nn.functional.embedding(
-            torch.tensor([1], device="neuron"), torch.ones(3, 2, device="neuron", requires_grad=True), sparse=True
-        )
-        .sum()
-        .backward(),
+        lambda: (
+            torch.nn.functional.embedding(
+                torch.tensor([1], device="neuron"), torch.ones(3, 2, device="neuron", requires_grad=True), sparse=True
+            )
+            .sum()
+            .backward()
+        ),
         "sparse COO",
     ),
     "quantized": (lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8).to("neuron"), "quantized"),
