@@ -38,7 +38,7 @@ DTYPES = {
 }
 MORE_DTYPES = {str(d).removeprefix("torch."): d for d in (torch.int16, torch.int8, torch.complex128)}  # in whole sweeps
 FORMS = ("functional", "in-place", "out", "backward")
-LAYOUTS = ("contiguous", "transposed")
+LAYOUTS = ("contiguous", "transposed", "sliced", "channels_last", "offset")
 # torch.testing's defaults; float64 a little wider than its own, as CPU kernels differ from host to host by that much.
 TOLERANCE = {
     torch.float16: (1e-3, 1e-5),
@@ -118,8 +118,38 @@ def transposed(t: torch.Tensor) -> torch.Tensor:
     return t.clone()
 
 
+def inside(t: torch.Tensor, dim: int, step: int) -> torch.Tensor:
+    """The same values as every step-th element from 1 on along `dim` of something larger."""
+    shape = list(t.shape)
+    shape[dim] = step * shape[dim] + 1
+    larger = torch.ones(shape, dtype=t.dtype)
+    view = larger.movedim(dim, 0)[1::step].movedim(0, dim)
+    return view.copy_(t)
+
+
 def laid_out(t: torch.Tensor, layout: str) -> torch.Tensor:
-    return transposed(t) if layout == "transposed" else t.detach().clone()
+    """The same values, dense or with other strides, offsets and neighbours in the same storage."""
+    if layout == "transposed":
+        return transposed(t)
+    t = t.detach().resolve_conj().resolve_neg()
+    if layout == "channels_last" and t.dim() in (4, 5):
+        return t.clone(memory_format=torch.channels_last if t.dim() == 4 else torch.channels_last_3d)
+    if layout != "contiguous" and t.dim() > 0 and t.numel() > 0:
+        return inside(t, 0, 1) if layout == "offset" else inside(t, -1, 2)
+    return t.clone()
+
+
+def neighbours_differ(got: torch.Tensor, want: torch.Tensor) -> str | None:
+    """Whether elements of the storage that do not belong to the tensor have changed on the device alone."""
+    elements = want.untyped_storage().nbytes() // want.element_size()
+    if elements <= want.numel() or want.numel() == 0:
+        return None
+    if got.untyped_storage().nbytes() < want.untyped_storage().nbytes():
+        return "its storage has been replaced"
+    own = torch.zeros(elements, dtype=torch.bool)
+    own.as_strided(want.size(), want.stride(), want.storage_offset()).fill_(True)
+    flat = [t.detach().as_strided((elements,), (1,), 0).cpu()[~own] for t in (got, want)]
+    return None if same_bits(*flat) else "neighbours in its storage have changed"
 
 
 def to_device(t: torch.Tensor) -> torch.Tensor:
@@ -256,7 +286,7 @@ def same_choice(source: torch.Tensor, got: Any, want: Any) -> Any:
         if [n for d, n in enumerate(source.shape) if d != dim] == [n for d, n in enumerate(got[1].shape) if d != dim]:
             chosen = source.detach().gather(dim, got[1])
             if torch.equal(chosen.cpu(), got[0].detach().cpu()):
-                return got[0], torch.empty_like(got[1]).copy_(want[1])
+                return got[0], to_device(want[1]) if got[1].stride() == want[1].stride() else got[1]
     return got
 
 
@@ -294,12 +324,8 @@ class Case:
         device = tensors[0].device if tensors else torch.get_default_device()
         outs = []
         for t in tree_leaves(like):
-            out = torch.full(t.shape, 1, dtype=t.dtype, device=device)
-            outs.append(
-                out.transpose(-1, -2).contiguous().transpose(-1, -2)
-                if self.layout == "transposed" and out.dim() >= 2
-                else out
-            )
+            out = laid_out(torch.full(t.shape, 1, dtype=t.dtype), self.layout)
+            outs.append(out if device.type == "cpu" else to_device(out))
         out = outs[0] if isinstance(like, torch.Tensor) else tuple(outs)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -383,6 +409,10 @@ class Case:
             difference = compare(got, want, reference, values, self.form == "backward")
         if difference:
             return difference
+        if self.form in ("in-place", "out"):
+            for g, w in zip(tensors_of(got), tensors_of(want), strict=True):
+                if difference := neighbours_differ(g, w):
+                    return difference
         if self.form in ("functional", "out"):
             inputs = zip(tensors_of(arguments), before, tensors_of(on_cpu), untouched, strict=True)
             for i, (t, old, cpu, cpu_old) in enumerate(inputs):
@@ -401,9 +431,9 @@ def is_random(op: Any, sample: Any) -> bool:
     return sample.kwargs.get("dropout_p", 0.0) > 0
 
 
-def layouts_of(sample: Any) -> tuple[str, ...]:
+def layouts_of(sample: Any, index: int) -> tuple[str, ...]:
     has_dimension = any(t.dim() >= 1 and t.numel() > 1 for t in tensors_of((sample.input, sample.args, sample.kwargs)))
-    return LAYOUTS if has_dimension else LAYOUTS[:1]
+    return (LAYOUTS[0], LAYOUTS[1 + index % 4]) if has_dimension else LAYOUTS[:1]
 
 
 def forms_of(op: Any, dtype: torch.dtype) -> Iterator[str]:
@@ -452,7 +482,7 @@ def run_operator(name: str, samples: int | None, values: bool) -> tuple[dict[str
             for index, sample in chosen:
                 if form == "in-place" and sample.broadcasts_input:
                     continue
-                for layout in layouts_of(sample):
+                for layout in layouts_of(sample, index):
                     case = Case(op, sample, form, layout)
                     try:
                         what = case.compare(values and not is_random(op, sample))
