@@ -20,7 +20,8 @@ def assert_as_close_as_cpu(f: Callable[[torch.Tensor], torch.Tensor], x: torch.T
     exact = f(x.to(torch.complex128 if x.is_complex() else torch.float64))
     scale = exact.abs().square().mean().sqrt() * torch.finfo(x.dtype).eps
     own, ours = ((y.to(exact.dtype) - exact).abs().max() / scale for y in (want, got.cpu()))
-    assert ours <= max(4 * own, 40)  # roundings; CPU in float64 is its own reference
+    # In float64 CPU is its own reference, and off by 600 roundings beside large primes.
+    assert ours <= max(4 * own, 40 if exact.dtype != want.dtype else 2000)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
