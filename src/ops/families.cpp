@@ -9,6 +9,9 @@ void register_comparison(Registry&);
 void register_ternary(Registry&);
 void register_activation(Registry&);
 void register_special(Registry&);
+void register_bessel(Registry&);
+void register_normal_distribution(Registry&);
+void register_orthogonal_polynomials(Registry&);
 void register_complex(Registry&);
 void register_reduction(Registry&);
 void register_statistics(Registry&);
@@ -37,6 +40,9 @@ static constexpr Family kFamilies[] = {
     register_ternary,
     register_activation,
     register_special,
+    register_bessel,
+    register_normal_distribution,
+    register_orthogonal_polynomials,
     register_complex,
     register_reduction,
     register_statistics,
