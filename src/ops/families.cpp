@@ -9,6 +9,7 @@ void register_comparison(Registry&);
 void register_ternary(Registry&);
 void register_activation(Registry&);
 void register_special(Registry&);
+void register_gamma(Registry&);
 void register_bessel(Registry&);
 void register_normal_distribution(Registry&);
 void register_orthogonal_polynomials(Registry&);
@@ -40,6 +41,7 @@ static constexpr Family kFamilies[] = {
     register_ternary,
     register_activation,
     register_special,
+    register_gamma,
     register_bessel,
     register_normal_distribution,
     register_orthogonal_polynomials,

@@ -2,7 +2,8 @@
 // coefficients were computed from the functions with 45 digits.
 //
 // Not supported: nothing that PyTorch has on CPU.
-#include <limits>
+#include "ops/normal_distribution.h"
+
 #include <numbers>
 
 #include "ops/chebyshev_series.h"
@@ -58,6 +59,8 @@ Val exp_of_square(const Val& x) {
   return exp(coarse * coarse) * exp((x - coarse) * (x + coarse));
 }
 
+}  // namespace
+
 Val erfcx(const Val& x) {
   constexpr double kCenter = 3.75;
   const Val a = abs(x);
@@ -65,6 +68,8 @@ Val erfcx(const Val& x) {
   const Val left = where(lt(x, -27), infinity_like(x), 2.0 * exp_of_square(x) - right);
   return where(lt(x, 0), left, right);
 }
+
+namespace {
 
 Val log_ndtr(const Val& x) {
   const Val scaled = x * (1 / std::numbers::sqrt2);

@@ -184,6 +184,8 @@ OPERATORS = [
     "hstack",
     "hypot",
     "i0",
+    "igamma",
+    "igammac",
     "imag",
     "index_add",
     "index_copy",

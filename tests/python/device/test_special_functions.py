@@ -60,6 +60,18 @@ def test_zeta(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("f", [torch.igamma, torch.igammac])
+def test_incomplete_gamma_functions(f: Callable[..., torch.Tensor], dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    a = 10 ** (torch.rand(2000, generator=generator, dtype=torch.float64) * 7 - 3)  # 0.001 .. 10,000
+    spread = torch.randn(2000, generator=generator, dtype=torch.float64)
+    for x in (a + spread * a.sqrt(), a * spread.abs()):
+        assert_agrees(f, a.to(dtype), x.abs().to(dtype), cpu_error=5e-10)
+    edges = torch.tensor([0, -0.0, -1, 1e-30, 0.5, 1, 20, 1e4, INF, -INF, NAN], dtype=dtype)
+    assert_agrees(f, edges[:, None], edges, cpu_error=5e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shifted", ["", "shifted_"])
 @pytest.mark.parametrize("kind", "tuvw")
 def test_chebyshev_polynomials_of_any_degree(kind: str, shifted: str, dtype: torch.dtype) -> None:
