@@ -1,7 +1,9 @@
 // Chebyshev polynomials of four kinds, plain and shifted, and Hermite polynomials of both normalizations, of a degree that
-// is known only when the program runs.
+// is known only when the program runs; Laguerre and Legendre polynomials of one degree that is known before.
 //
-// Not supported: Laguerre and Legendre polynomials, whose recurrences have no bound on the number of steps.
+// Not supported: Laguerre and Legendre polynomials of a tensor of degrees (the number of steps has no bound) and of degrees
+// above 256.
+#include <cmath>
 #include <limits>
 
 #include "ops/registry.h"
@@ -118,6 +120,26 @@ Val hermite(bool physicists, const Val& x, const Val& n) {
   return y;
 }
 
+// --- Laguerre: (k + 1) L(k + 1) = (2 k + 1 - x) L(k) - k L(k - 1); Legendre: the same with (2 k + 1) x ---
+
+constexpr double kLargestKnownDegree = 256;
+
+Val known_degree(Lowering& l, bool laguerre) {
+  const Val x = l.arg("x");
+  const double n = std::trunc(l.number("n").value_or(kLargestKnownDegree + 1));
+  if (!(n <= kLargestKnownDegree)) return l.unsupported("this degree");
+  if (n < 0) return like(x, 0);
+  Val before = like(x, 1), here = laguerre ? 1.0 - x : x;
+  if (n == 0) return before;
+  for (int k = 1; k < n; ++k) {
+    const Val slope = laguerre ? 2.0 * k + 1 - x : (2.0 * k + 1) * x;
+    const Val next = (slope * here - before * k) / (k + 1);
+    before = here;
+    here = next;
+  }
+  return here;
+}
+
 }  // namespace
 
 void register_orthogonal_polynomials(Registry& registry) {
@@ -138,6 +160,12 @@ void register_orthogonal_polynomials(Registry& registry) {
   }
   add("hermite_polynomial_h", [](const Val& x, const Val& n) { return hermite(true, x, n); });
   add("hermite_polynomial_he", [](const Val& x, const Val& n) { return hermite(false, x, n); });
+  for (const bool laguerre : {true, false}) {
+    NEURON_OP(laguerre ? "aten::special_laguerre_polynomial_l.n_scalar" : "aten::special_legendre_polynomial_p.n_scalar",
+              promotes(real_float_rule, {"x", "n"}), result(pointwise),
+              [laguerre](Lowering& l) { return known_degree(l, laguerre); })
+        .structural("n");
+  }
 }
 
 }  // namespace neuron::ops
