@@ -9,11 +9,16 @@ void register_comparison(Registry&);
 void register_ternary(Registry&);
 void register_activation(Registry&);
 void register_special(Registry&);
+void register_gamma(Registry&);
+void register_bessel(Registry&);
+void register_normal_distribution(Registry&);
+void register_orthogonal_polynomials(Registry&);
 void register_complex(Registry&);
 void register_reduction(Registry&);
 void register_statistics(Registry&);
 void register_cumulative(Registry&);
 void register_matmul(Registry&);
+void register_fft(Registry&);
 void register_indexing(Registry&);
 void register_advanced_indexing(Registry&);
 void register_shape(Registry&);
@@ -36,11 +41,16 @@ static constexpr Family kFamilies[] = {
     register_ternary,
     register_activation,
     register_special,
+    register_gamma,
+    register_bessel,
+    register_normal_distribution,
+    register_orthogonal_polynomials,
     register_complex,
     register_reduction,
     register_statistics,
     register_cumulative,
     register_matmul,
+    register_fft,
     register_indexing,
     register_advanced_indexing,
     register_shape,

@@ -1,9 +1,10 @@
-// Special functions that are composed of others: polygamma and mvlgamma.
+// Special functions that are composed of others: zeta, polygamma, mvlgamma and entr.
 //
-// Not supported: polygamma of orders above 20, zeta, the Bessel functions, ndtri.
+// Not supported: polygamma of orders above 20.
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 
 #include "ops/registry.h"
 
@@ -42,8 +43,10 @@ Val trigamma(const Val& x) {
   return where(reflected, -total, total);
 }
 
-// sum over k >= 0 of (q + k)^-s for q > 0 and whole s > 1: ten terms, the rest by Euler and Maclaurin.
-Val zeta(int64_t s, const Val& q) {
+// sum over k >= 0 of (q + k)^-s for q > 0 and s > 1: ten terms, the rest by Euler and Maclaurin. `power` of a value is its
+// power -s; s is a number or a value.
+template <class Order, class Power>
+Val zeta(const Order& s, const Val& q, const Power& power) {
   // (2j)! / B(2j)
   static constexpr double kDivisors[] = {12.0,
                                          -720.0,
@@ -58,26 +61,46 @@ Val zeta(int64_t s, const Val& q) {
                                          1.8152105401943546773e17,
                                          -7.1661652561756670113e18};
   constexpr double kSteps = 9;
-  const auto x = static_cast<double>(s);
-  Val total, last;
-  for (int k = 0; k <= static_cast<int>(kSteps); ++k) {
-    last = whole_power(1.0 / (k == 0 ? q : q + static_cast<double>(k)), s);
-    total = total.present() ? total + last : last;
-  }
-  const Val w = q + kSteps;
-  total = total + last * w / (x - 1) - last * 0.5;
   const double epsilon =
       q.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
-  const Val inverse = 1.0 / w;
-  Val term = last * inverse * (x / kDivisors[0]);
-  double largest = x * (x - 1) / kDivisors[0] / (kSteps * kSteps);  // of the term against the sum, at the smallest w
+  Val sum, last;
+  for (int k = 0; k <= static_cast<int>(kSteps); ++k) {
+    last = power(k == 0 ? q : q + static_cast<double>(k));
+    sum = sum.present() ? sum + last : last;
+  }
+  const Val w = q + kSteps, inverse = 1.0 / w;
+  Val total = sum + last * w / (s - 1.0) - last * 0.5;
+  Val term = last * inverse * (s / kDivisors[0]);
+  double largest = 1;  // bound of the next term against the sum, where s is a number: at the smallest w
+  if constexpr (std::is_same_v<Order, double>) largest = s * (s - 1) / kDivisors[0] / (kSteps * kSteps);
   for (int j = 0;; ++j) {
     total = total + term;
-    if (j == 11 || std::abs(largest) < epsilon / 8) return total;
-    const double ratio = (x + 2 * j + 1) * (x + 2 * j + 2) * kDivisors[j] / kDivisors[j + 1];
+    if (j == 11 || std::abs(largest) < epsilon / 8) break;
+    const Order ratio = (s + (2.0 * j + 1)) * (s + (2.0 * j + 2)) * (kDivisors[j] / kDivisors[j + 1]);
     term = term * (inverse * inverse * ratio);
-    largest *= ratio / (kSteps * kSteps);
+    if constexpr (std::is_same_v<Order, double>) largest *= ratio / (kSteps * kSteps);
   }
+  if constexpr (std::is_same_v<Order, double>) return total;
+  // Of a high order the first terms are everything, and the series of the rest does not converge.
+  return where(lt(last, sum * epsilon), sum, total);
+}
+
+Val zeta(int64_t s, const Val& q) {
+  return zeta(static_cast<double>(s), q, [s](const Val& x) { return whole_power(1.0 / x, s); });
+}
+
+// Below zero (s is whole): the terms up to zero are those of -q backwards.
+Val zeta(const Val& s, const Val& q) {
+  const auto sum = [&](const Val& from) { return zeta(s, from, [&](const Val& x) { return pow(x, -s); }); };
+  const Val negative = lt(q, 0), fraction = abs(q) - unary(Op::floor, abs(q)), none = like(q, 1);
+  const Val direct = sum(where(negative, 1.0 - fraction, q));
+  const Val backwards = sum(where(negative, fraction, none)) - sum(where(negative, 1.0 - q, none));
+  const Val half = s * 0.5, even = eq(unary(Op::floor, half), half);
+  const Val no_number = like(s, std::numeric_limits<double>::quiet_NaN());
+  Val y = where(negative, where(even, direct + backwards, direct - backwards), direct);
+  y = where(le(q, 0) & ne(s, unary(Op::floor, s)), no_number, y);
+  y = where(le(q, 0) & eq(q, unary(Op::floor, q)), infinity_like(y), y);
+  return where(lt(s, 1), no_number, where(eq(s, 1), infinity_like(y), y));
 }
 
 // The n-th derivative of cot(pi x): pi^n times a polynomial of cot(pi x). P' -> -(1 + c^2) P'.
@@ -127,6 +150,16 @@ void register_special(Registry& registry) {
               if (n < 0 || n > kLargestOrder) return l.unsupported("this order");
               return polygamma(n, x);
             });
+  NEURON_OP("aten::special_zeta", promotes(real_float_rule, {"self", "other"}), result(pointwise), [](Lowering& l) {
+    const Val s = l.arg("self"), q = l.arg("other");
+    const auto shape = broadcast_shapes(s.shape(), q.shape());
+    if (!shape) return l.unsupported("operands that do not broadcast");
+    return zeta(broadcast_to(s, *shape), broadcast_to(q, *shape));
+  });
+  NEURON_OP("aten::special_entr", promotes(real_float_rule), result(pointwise), [](Lowering& l) {
+    const Val x = l.arg("self");
+    return where(gt(x, 0), -x * log(x), where(eq(x, 0), like(x, 0), where(is_nan(x), x, infinity_like(x, true))));
+  });
   // log of the multivariate gamma function: log(pi) p (p - 1) / 4 + sum over j < p of lgamma(x - j / 2).
   NEURON_OP("aten::mvlgamma", promotes(no_bool_rule, {"self"}),
             result(ResultRule([](const Lowering& l) { return l.int_("p") < 1 ? std::nullopt : contiguous_like()(l); })),

@@ -1,6 +1,6 @@
 // Element-wise functions of one tensor.
 //
-// Not supported: special functions without an IR operation (i0, i1, ndtri, zeta, bessel, ...).
+// Not supported: special functions (bessel.cpp, normal_distribution.cpp, orthogonal_polynomials.cpp, special.cpp).
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -58,6 +58,36 @@ Val nan_to_num(Lowering& l, const Val& x, DType type) {
   Val y = where(is_nan(x), number("nan", 0), x);
   y = where(eq(x, inf), number("posinf", limit), y);
   return where(eq(x, -inf), number("neginf", -limit), y);
+}
+
+std::optional<Metas> frexp_result(const Lowering& l) {
+  if (!is_floating(l.meta("self").dtype)) return std::nullopt;
+  auto metas = like_input()(l);
+  if (!metas) return metas;
+  TensorMeta exponent = *(*metas)[0];
+  exponent.dtype = DType::i32;
+  metas->push_back(std::move(exponent));
+  return metas;
+}
+
+// The mantissa in [1/2, 1) and the exponent of x = mantissa * 2^exponent, from the bits.
+std::vector<Val> frexp(Lowering& l) {
+  const Val given = l.raw("self"), x = convert(given, opmath(given.dtype()));
+  const bool is_double = x.dtype() == DType::f64;
+  const DType bits_type = is_double ? DType::i64 : DType::i32;
+  const int64_t fraction_bits = is_double ? 52 : 23, bias = is_double ? 1022 : 126;  // of a mantissa below 1
+  const double normal = is_double ? 0x1p-1022 : 0x1p-126, scale = is_double ? 0x1p54 : 0x1p25;
+  const Val small = lt(abs(x), normal);
+  const Val scaled = where(small, x * scale, x);
+  const Val bits = Val(x.builder(), x.builder().bitcast(scaled.value(), bits_type));
+  const int64_t exponent_mask = is_double ? 0x7ff : 0xff;
+  const auto number = [&](int64_t n) { return like_int(bits, n); };
+  const Val field = binary(Op::shift_right_arithmetic, bits, number(fraction_bits)) & number(exponent_mask);
+  const Val half = (bits & number(~(exponent_mask << fraction_bits))) | number(bias << fraction_bits);
+  const Val mantissa = Val(x.builder(), x.builder().bitcast(half.value(), x.dtype()));
+  const Val exponent = field - number(bias) - where(small, number(is_double ? 54 : 25), number(0));
+  const Val has_none = eq(x, 0) | is_nan(x) | unary(Op::is_inf, x);
+  return {convert(where(has_none, x, mantissa), given.dtype()), convert(where(has_none, number(0), exponent), DType::i32)};
 }
 
 std::optional<DTypes> no_bool_rule(const Lowering& l, const Names& names) {
@@ -205,6 +235,7 @@ void register_unary(Registry& registry) {
   NEURON_OP("aten::angle", promotes(angle_rule), result(angle_result), [](Lowering& l) { return angle(l.arg("self")); });
   NEURON_OP("aten::conj_physical", promotes(move_rule), result(pointwise), [](Lowering& l) { return conj(l.arg("self")); });
   NEURON_OP("aten::_conj_physical", promotes(move_rule), result(pointwise), [](Lowering& l) { return conj(l.arg("self")); });
+  NEURON_OP("aten::frexp.Tensor", no_promotion(), result(frexp_result), frexp);
   NEURON_OP("aten::sinc", promotes(float_rule), result(pointwise), [](Lowering& l) {
     const Val x = l.arg("self");
     const Val scaled = x * std::numbers::pi;

@@ -397,10 +397,14 @@ class Case:
             got = same_choice(arguments[0], got, want)
         difference = compare(got, want, None, values)
         if difference and "values differ" in difference:
+            default = torch.get_default_dtype()
+            torch.set_default_dtype(torch.float64)  # what integers are promoted to
             try:
                 reference = self.run(widened(self.laid_out()), widened(like))
             except Exception:  # noqa: BLE001
                 reference = None
+            finally:
+                torch.set_default_dtype(default)
             if reference is not None:
                 reference = [
                     x.to(torch.float64) if isinstance(x, torch.Tensor) and not x.is_complex() else x

@@ -78,12 +78,14 @@ def test_fallback_writes_in_place_and_out_results_back() -> None:
     before = torch_neuronx.config.fallback()
     torch_neuronx.config.set_fallback("allow")
     try:
-        host = torch.tensor([3.0, 1.0, 2.0])
-        device = host.to("neuron")
-        torch.special.bessel_j0(device, out=device)
-        assert torch.allclose(device.cpu(), torch.special.bessel_j0(host))
+        host, degrees = torch.tensor([3.0, 1.0, 2.0]), torch.tensor([1.0, 2.0, 3.0])
+        device, device_degrees = host.to("neuron"), degrees.to("neuron")
+        torch_neuronx.clear_op_tracking()
+        torch.special.laguerre_polynomial_l(device, device_degrees, out=device)
+        assert torch.allclose(device.cpu(), torch.special.laguerre_polynomial_l(host, degrees))
         out = torch.empty(0, device="neuron")
-        torch.special.bessel_j1(host.to("neuron"), out=out)
-        assert torch.allclose(out.cpu(), torch.special.bessel_j1(host))
+        torch.special.legendre_polynomial_p(host.to("neuron"), device_degrees, out=out)
+        assert torch.allclose(out.cpu(), torch.special.legendre_polynomial_p(host, degrees))
+        assert torch_neuronx.fallback_count() == 2
     finally:
         torch_neuronx.config.set_fallback(before)
