@@ -12,6 +12,7 @@ void register_special(Registry&);
 void register_complex(Registry&);
 void register_reduction(Registry&);
 void register_statistics(Registry&);
+void register_order_statistics(Registry&);
 void register_cumulative(Registry&);
 void register_matmul(Registry&);
 void register_indexing(Registry&);
@@ -39,6 +40,7 @@ static constexpr Family kFamilies[] = {
     register_complex,
     register_reduction,
     register_statistics,
+    register_order_statistics,
     register_cumulative,
     register_matmul,
     register_indexing,

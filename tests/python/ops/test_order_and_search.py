@@ -1,0 +1,55 @@
+"""Order statistics, searches and histograms in the forms op_db leaves out: NaNs, ties, sizes, odd arguments."""
+
+import oracle
+import pytest
+import torch
+
+aten = torch.ops.aten
+nan, inf = float("nan"), float("inf")
+
+
+def check(func, *args, **kwargs):
+    oracle.check_call(func, list(args), kwargs, func(*args, **kwargs))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_median_of_rows_with_nan(dtype, keepdim):
+    rows = torch.tensor(
+        [[nan, 1, nan, 2], [3, inf, 1, -inf], [nan, nan, nan, nan], [4, 0, nan, 4], [1, 1, 1, 1]], dtype=dtype
+    )
+    for x, dim in ((rows, 1), (rows, -1), (rows.t(), 0), (rows.reshape(5, 2, 2), 1)):
+        check(aten.median.dim, x, dim, keepdim)
+    for x, dim in ((rows[[0, 1, 3, 4]], 1), (rows[:2].t(), 0)):  # of NaNs alone, CPU chooses any
+        check(aten.nanmedian.dim, x, dim, keepdim)
+    for row in rows:
+        check(aten.median.default, row)
+        check(aten.nanmedian.default, row)
+
+
+def test_index_of_the_median_among_equal_values():
+    torch.manual_seed(0)
+    for n in (1, 2, 7, 16, 50, 333):
+        check(aten.median.dim, torch.randint(0, 4, (6, n)), 1)
+
+
+def test_order_statistics_of_nothing_and_of_one_number():
+    check(aten.median.default, torch.empty(0))
+    check(aten.nanmedian.default, torch.empty(2, 0, dtype=torch.float16))
+    for func, args in (
+        (aten.median.dim, (0,)),
+        (aten.nanmedian.dim, (-1,)),
+        (aten.kthvalue.default, (1,)),
+        (aten.mode.default, ()),
+    ):
+        check(func, torch.tensor(3.0), *args)
+    check(aten.median.dim, torch.empty(0, 3), 1)
+    check(aten.kthvalue.default, torch.empty(0, 3), 2)
+    check(aten.mode.default, torch.empty(0, 3), 1, True)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 16])
+def test_mode_is_the_smallest_of_the_most_frequent(n):
+    torch.manual_seed(0)
+    check(aten.mode.default, torch.randint(0, 3, (40, n)), 1)
+    check(aten.mode.default, torch.randint(0, 3, (n, 40)).to(torch.bfloat16), 0, True)
