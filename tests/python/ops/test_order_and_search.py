@@ -53,3 +53,35 @@ def test_mode_is_the_smallest_of_the_most_frequent(n):
     torch.manual_seed(0)
     check(aten.mode.default, torch.randint(0, 3, (40, n)), 1)
     check(aten.mode.default, torch.randint(0, 3, (n, 40)).to(torch.bfloat16), 0, True)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 31, 32, 33, 64, 65, 100, 1000])
+def test_every_place_of_a_search_in_rows_of_any_length(n):
+    torch.manual_seed(0)
+    bounds = torch.randint(0, 2 * n + 1, (n,)).sort()[0].float()
+    values = torch.cat([torch.arange(-1, 2 * n + 2.0), torch.tensor([nan, inf, -inf])])
+    rows = torch.stack([bounds, bounds + 3])
+    for right in (False, True):
+        check(aten.bucketize.Tensor, values, bounds, right=right)
+        check(aten.searchsorted.Tensor, rows, torch.stack([values, values]), right=right, out_int32=True)
+    check(aten.isin.Tensor_Tensor, values, bounds)
+    check(aten.isin.Tensor_Tensor, values.long(), torch.cat([bounds, torch.tensor([nan])]), invert=True)
+
+
+def test_search_promotes_as_cpu_does():
+    whole, half = torch.tensor([1, 2, 3], dtype=torch.int32), torch.tensor([1, 2, 3], dtype=torch.float16)
+    for number in (2.5, 2, 2**40, 2.0001):
+        check(aten.searchsorted.Scalar, whole, number)
+        check(aten.bucketize.Scalar, number, half, right=True)
+        check(aten.isin.Scalar_Tensor, number, whole)
+        check(aten.isin.Tensor_Scalar, half, number)
+    check(aten.bucketize.Tensor, torch.tensor([2.0001, nan]), half)
+    check(aten.bucketize.Tensor, torch.tensor(2.5), whole)
+    check(aten.isin.Tensor_Tensor, torch.tensor([1, 2**24 + 1]), torch.tensor([2.0**24]))
+
+
+def test_search_through_a_sorter():
+    torch.manual_seed(0)
+    rows = torch.randn(3, 40)
+    check(aten.searchsorted.Tensor, rows, torch.randn(3, 5), sorter=rows.argsort(1), side="right")
+    check(aten.searchsorted.Scalar, rows[0], 0.5, sorter=rows[0].argsort())
