@@ -27,6 +27,7 @@ void register_attention(Registry&);
 void register_loss(Registry&);
 void register_embedding(Registry&);
 void register_search(Registry&);
+void register_histogram(Registry&);
 void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
@@ -56,6 +57,7 @@ static constexpr Family kFamilies[] = {
     register_loss,
     register_embedding,
     register_search,
+    register_histogram,
     register_random,
     register_optimizer,
     register_foreach,

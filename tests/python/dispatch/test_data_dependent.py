@@ -72,6 +72,33 @@ def test_every_nan_is_unique_and_zeros_are_equal() -> None:
     assert torch.equal(got[0].cpu().nan_to_num(9), want[0].nan_to_num(9)) and torch.equal(got[1].cpu(), want[1])
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+def test_bincount(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    for x in (torch.randint(0, 40, (100,)), torch.tensor([16]), torch.arange(17), torch.empty(0)):
+        x = x.to(dtype)
+        for weights in (None, torch.rand(len(x)), torch.randint(0, 9, (len(x),))):
+            for minlength in (0, 20):
+                want = torch.bincount(x, weights, minlength)
+                got = torch.bincount(x.to("neuron"), None if weights is None else weights.to("neuron"), minlength)
+                assert got.dtype == want.dtype and torch.allclose(got.cpu(), want)
+    with pytest.raises(RuntimeError, match="non-negative integral"):
+        torch.bincount(torch.tensor([3, -1]).to("neuron"))
+
+
+def test_histograms_of_values_that_give_no_range_are_refused_in_cpus_words() -> None:
+    x = torch.tensor([[1.0, torch.inf], [2.0, 3.0]]).to("neuron")
+    with pytest.raises(RuntimeError, match=r"torch.histc: range of \[1, inf\] is not finite"):
+        torch.histc(x)
+    with pytest.raises(RuntimeError, match="dimension 1's range .* is not finite"):
+        torch.histogramdd(x, [2, 2])
+    with pytest.raises(RuntimeError, match="min should not exceed max"):
+        torch.histogram(x, 4, range=(3.0, 0.0))
+    with pytest.raises(RuntimeError, match="max must be larger than min"):
+        torch.histc(x, 4, 3, 0)
+    assert torch.equal(torch.histc(x, 4, 0, 4).cpu(), torch.histc(x.cpu(), 4, 0, 4))
+
+
 def test_an_index_by_a_mask_has_the_strides_of_the_cpu() -> None:
     x = torch.randn(5, 3, 4).transpose(1, 2)
     for mask in (torch.tensor([True, False, True, True, False]), x[..., 0] > 0):

@@ -85,3 +85,24 @@ def test_search_through_a_sorter():
     rows = torch.randn(3, 40)
     check(aten.searchsorted.Tensor, rows, torch.randn(3, 5), sorter=rows.argsort(1), side="right")
     check(aten.searchsorted.Scalar, rows[0], 0.5, sorter=rows[0].argsort())
+
+
+def test_values_on_the_edges_of_a_histogram():
+    torch.manual_seed(0)
+    dtype = torch.float32  # CPU's edges in float64 are rounded once where ours are twice
+    for bins, low, high in ((7, 0.0, 0.7), (49, -1.0, 1.0), (100, 0.0, 3.0), (1, 2.0, 2.0)):
+        edges = torch.histogram(torch.zeros(1, dtype=dtype), bins, range=(low, high))[1]
+        x = torch.cat(
+            [edges, edges.nextafter(edges + 1), edges.nextafter(edges - 1), torch.tensor([nan, inf, -inf], dtype=dtype)]
+        )
+        check(aten.histogram.bin_ct, x, bins, range=[low, high])
+        check(aten.histogram.bins_tensor, x, edges, weight=torch.rand(len(x), dtype=dtype), density=True)
+        check(aten.histc.default, x, bins, low, high + (low == high))
+
+
+def test_a_histogram_without_a_range():
+    torch.manual_seed(0)
+    for x in (torch.randn(300), torch.full((5,), 2.0), torch.empty(0), torch.randn(4, 5).t()):
+        check(aten.histogram.bin_ct, x, 9)
+        check(aten.histc.default, x, 9)
+        check(aten.histc.default, x.half(), 9)
