@@ -72,6 +72,39 @@ def test_every_nan_is_unique_and_zeros_are_equal() -> None:
     assert torch.equal(got[0].cpu().nan_to_num(9), want[0].nan_to_num(9)) and torch.equal(got[1].cpu(), want[1])
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.bfloat16, torch.bool, torch.uint8])
+@pytest.mark.parametrize("shape", [(1,), (40,), (30, 2), (30, 7), (5, 3, 4), (0, 3), (3, 0)])
+@pytest.mark.parametrize("consecutive", [False, True])
+def test_unique_slices(dtype: torch.dtype, shape: tuple[int, ...], consecutive: bool) -> None:
+    torch.manual_seed(0)
+    f = torch.unique_consecutive if consecutive else torch.unique
+    x = torch.randint(0, 2, shape).to(dtype)
+    for layout in (x, x.movedim(0, -1)):
+        for dim in range(layout.dim()):
+            try:
+                expected = f(layout, dim=dim, return_inverse=True, return_counts=True)
+            except RuntimeError as error:
+                with pytest.raises(RuntimeError, match=str(error)):
+                    f(layout.to("neuron"), dim=dim)
+                continue
+            got = f(layout.to("neuron"), dim=dim, return_inverse=True, return_counts=True)
+            for g, want in zip(got, expected, strict=True):
+                assert torch.equal(g.cpu(), want) and g.dtype == want.dtype and g.stride() == want.stride()
+
+
+def test_unique_rows_in_lexicographic_order() -> None:
+    x = torch.tensor([[2.0, -1.0, 5.0], [-3.0, 7.0, 0.0], [2.0, -1.0, 4.0], [2.0, -2.0, 9.0], [2.0, -1.0, 4.0]])
+    assert torch.equal(torch.unique(x.to("neuron"), dim=0).cpu(), torch.unique(x, dim=0))
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 30])
+def test_nonzero_static(size: int) -> None:
+    for x in (torch.arange(12).reshape(3, 4) % 3, torch.tensor(1), torch.zeros(0, 2), torch.eye(4, dtype=torch.bool)):
+        want = torch.ops.aten.nonzero_static(x, size=size, fill_value=-7)
+        got = torch.ops.aten.nonzero_static(x.to("neuron"), size=size, fill_value=-7)
+        assert torch.equal(got.cpu(), want) and got.shape == want.shape
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
 def test_bincount(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
