@@ -28,6 +28,8 @@ void register_loss(Registry&);
 void register_embedding(Registry&);
 void register_search(Registry&);
 void register_histogram(Registry&);
+void register_segment_reduce(Registry&);
+void register_embedding_bag(Registry&);
 void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
@@ -58,6 +60,8 @@ static constexpr Family kFamilies[] = {
     register_embedding,
     register_search,
     register_histogram,
+    register_segment_reduce,
+    register_embedding_bag,
     register_random,
     register_optimizer,
     register_foreach,

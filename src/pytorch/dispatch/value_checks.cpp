@@ -112,6 +112,26 @@ bool check_range(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   return false;
 }
 
+// --- lengths of segments ---
+
+// Costs a synchronisation, unless the caller vouches for the lengths.
+bool check_lengths(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const size_t count = op.schema().arguments().size();
+  const c10::IValue* args = stack->data() + stack->size() - count;
+  const at::Tensor data = args[0].toTensor();
+  const auto lengths = args[2].toOptional<at::Tensor>();
+  const bool vouched = args[6].toBool();
+  if (vouched || !lengths || !lengths->defined() || lengths->numel() == 0 || lengths->dim() > data.dim()) return false;
+  const at::Tensor on_host = lengths->cpu();
+  const bool negative = on_host.lt(0).any().item<bool>();
+  if (!negative && on_host.sum(-1).eq(data.size(lengths->dim() - 1)).all().item<bool>()) return false;
+  torch::jit::Stack host(args, args + count);
+  host[0] = at::zeros(data.sizes(), data.options().device(at::kCPU));
+  host[2] = on_host;
+  ask_cpu(op, std::move(host));
+  return false;
+}
+
 }  // namespace
 
 Preparation value_check_for(const std::string& op) {
@@ -126,6 +146,7 @@ Preparation value_check_for(const std::string& op) {
   for (const std::string_view name : kHistograms) {
     if (op.starts_with(name)) return &check_range;
   }
+  if (op == "aten::segment_reduce") return &check_lengths;
   return nullptr;
 }
 
