@@ -194,11 +194,11 @@ Val compact(const Val& values, const Val& mask, int64_t capacity) {
   return {values.builder(), values.builder().scatter(empty.value(), target.value(), values.value(), s)};
 }
 
-Val nonzero_fill(Lowering& l) {
-  const Val x = l.raw("self");
-  const int64_t capacity = l.int_("capacity"), rank = x.rank(), n = x.elements();
-  if (rank == 0 || capacity == 0 || n == 0) return full(l.builder(), DType::i64, {capacity, rank}, 0);
-  const Val flat = compact(iota(l.builder(), DType::i64, {n}, 0), flatten(to_bool(x)), capacity);
+// The places of the elements that are not zero, in row-major order, one row each; zeros after the last one.
+Val nonzero_rows(const Val& x, int64_t capacity) {
+  const int64_t rank = x.rank(), n = x.elements();
+  if (rank == 0 || capacity == 0 || n == 0) return full(x.builder(), DType::i64, {capacity, rank}, 0);
+  const Val flat = compact(iota(x.builder(), DType::i64, {n}, 0), flatten(to_bool(x)), capacity);
   const Shape shape = x.shape(), strides = contiguous_strides_of(shape);
   std::vector<Val> columns;
   for (int64_t d = 0; d < rank; ++d) {
@@ -208,6 +208,13 @@ Val nonzero_fill(Lowering& l) {
     columns.push_back(reshape(column, {capacity, 1}));
   }
   return concatenate(columns, 1);
+}
+
+// nonzero with a given number of rows: those that are too many are left out, those that are missing hold fill_value.
+Val nonzero_static(Lowering& l) {
+  const Val x = l.raw("self"), rows = nonzero_rows(x, l.int_("size"));
+  const Val row = iota(l.builder(), DType::i64, rows.shape(), 0);
+  return where(lt(row, count_true(to_bool(x))), rows, like_int(rows, l.int_("fill_value", -1)));
 }
 
 Val masked_scatter(Lowering& l) {
@@ -240,7 +247,13 @@ void register_advanced_indexing(Registry& registry) {
               const auto rank = static_cast<int64_t>(l.meta("self").shape.size());
               return std::optional<Metas>(one(contiguous_meta(DType::i64, {l.int_("capacity"), rank})));
             })),
-            nonzero_fill);
+            [](Lowering& l) { return nonzero_rows(l.raw("self"), l.int_("capacity")); });
+  NEURON_OP("aten::nonzero_static", no_promotion(), result(ResultRule([](const Lowering& l) -> std::optional<Metas> {
+              if (l.int_("size") < 0) return std::nullopt;
+              const auto rank = static_cast<int64_t>(l.meta("self").shape.size());
+              return one(contiguous_meta(DType::i64, {l.int_("size"), rank}));
+            })),
+            nonzero_static);
   NEURON_OP("neuron::masked_select_count", no_promotion(), count_result, [](Lowering& l) {
     const Val mask = l.raw("mask");
     const auto shape = broadcast_shapes(l.meta("self").shape, mask.shape());

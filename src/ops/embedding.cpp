@@ -1,6 +1,6 @@
 // embedding, its dense backward and the renormalisation of rows.
 //
-// Not supported: sparse gradients (the forward does not depend on them), embedding_bag.
+// Not supported: sparse gradients (the forward does not depend on them).
 #include "ops/indexing.h"
 #include "ops/norms.h"
 

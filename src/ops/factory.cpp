@@ -5,9 +5,24 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/registry.h"
+#include "ops/spacing.h"
 
 namespace neuron::ops {
+
+// CPU adds with one rounding (fma): for f32 that is the sum in f64, rounded.
+Val spaced_at(const Val& start, const Val& end, int64_t n, const Val& place) {
+  if (n <= 1) return broadcast_to(start, place.shape());
+  const DType t = start.dtype(), wide = t == DType::f32 ? DType::f64 : t;
+  const Val step = convert((end - start) / static_cast<double>(n - 1), wide);
+  const Val from_start = convert(start, wide) + step * convert(place, wide);
+  const Val from_end = convert(end, wide) - step * convert(static_cast<double>(n - 1) - place, wide);
+  return convert(where(lt(place, static_cast<double>(n / 2)), from_start, from_end), t);
+}
+
+Val evenly_spaced(const Val& start, const Val& end, int64_t n) {
+  return spaced_at(start, end, n, iota(start.builder(), DType::i64, {n}, 0));
+}
+
 namespace {
 
 using Kind = ScalarArg::Kind;
@@ -178,17 +193,10 @@ std::optional<Metas> linspace_result(const Lowering& l) {
   return one(contiguous_meta(linspace_dtype(l), {l.int_("steps")}));
 }
 
-// From both ends towards the middle, as CPU, which takes the ends in the result's dtype.
+// CPU takes the ends in the result's dtype.
 Val linspace(Lowering& l, DType dtype, DType math) {
-  const int64_t n = l.int_("steps");
   const DType ends = is_integral(dtype) ? dtype : math;
-  const Val start = convert(l.scalar("start", ends), math), end = convert(l.scalar("end", ends), math);
-  if (n <= 1) return broadcast_to(start, {n});
-  const Val step = (end - start) / static_cast<double>(n - 1);
-  const Val i = iota(l.builder(), DType::i64, {n}, 0);
-  const Val from_start = start + step * convert(i, math);
-  const Val from_end = end - step * convert(static_cast<double>(n - 1) - i, math);
-  return where(lt(i, static_cast<double>(n / 2)), from_start, from_end);
+  return evenly_spaced(convert(l.scalar("start", ends), math), convert(l.scalar("end", ends), math), l.int_("steps"));
 }
 
 // --- tril_indices, triu_indices: rows and columns of a triangle's elements in row-major order ---

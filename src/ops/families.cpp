@@ -16,6 +16,7 @@ void register_orthogonal_polynomials(Registry&);
 void register_complex(Registry&);
 void register_reduction(Registry&);
 void register_statistics(Registry&);
+void register_order_statistics(Registry&);
 void register_cumulative(Registry&);
 void register_matmul(Registry&);
 void register_fft(Registry&);
@@ -30,6 +31,10 @@ void register_normalization(Registry&);
 void register_attention(Registry&);
 void register_loss(Registry&);
 void register_embedding(Registry&);
+void register_search(Registry&);
+void register_histogram(Registry&);
+void register_segment_reduce(Registry&);
+void register_embedding_bag(Registry&);
 void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
@@ -48,6 +53,7 @@ static constexpr Family kFamilies[] = {
     register_complex,
     register_reduction,
     register_statistics,
+    register_order_statistics,
     register_cumulative,
     register_matmul,
     register_fft,
@@ -62,6 +68,10 @@ static constexpr Family kFamilies[] = {
     register_attention,
     register_loss,
     register_embedding,
+    register_search,
+    register_histogram,
+    register_segment_reduce,
+    register_embedding_bag,
     register_random,
     register_optimizer,
     register_foreach,

@@ -1,6 +1,6 @@
-// gather, scatter, index_select, index_add, index_copy, index_fill, take, put, top-k, sort and data-dependent selection.
+// gather, scatter, index_select, index_add, index_copy, index_fill, index_reduce, take, put, top-k and sort.
 //
-// Not supported: index_reduce; sparse gradients.
+// Not supported: sparse gradients.
 #include "ops/indexing.h"
 
 namespace neuron::ops {
@@ -71,32 +71,41 @@ std::optional<Reducer> reducer_named(const std::string& name) {
   return std::nullopt;
 }
 
-// scatter_reduce: include_self=false first gives every touched place the reducer's identity.
-Val scatter_reduce(Lowering& l) {
+// Combines `src` (any one value for each place named) into x in the compute dtype; scatter_reduce and index_reduce differ in
+// `combine` only. include_self=false first gives every touched place the reducer's identity.
+using Combine = std::function<Val(const Val& x, const Val& src, Reducer)>;
+
+Val reduce_into(Lowering& l, const Val& self, const Val& values, const Combine& combine) {
   const std::string name = l.text("reduce");
-  const bool mean = name == "mean";
-  const auto combine = mean ? Reducer::add : reducer_named(name);
-  if (!combine) return l.unsupported("reduce='" + name + "'");
-  const Val self = l.raw("self"), index = at_least_1d(l.raw("index"));
-  if (index.elements() == 0) return self;
+  const bool mean = name == "mean", include_self = l.flag("include_self", true);
+  const auto reducer = mean ? Reducer::add : reducer_named(name);
+  if (!reducer) return l.unsupported("reduce='" + name + "'");
   const DType math = opmath(self.dtype());
-  Val x = convert(at_least_1d(self), math);
-  const Val src = convert(scatter_source(l, index, self.dtype()), math);
-  const int64_t dim = dim_of(l, x);
-  const bool include_self = l.flag("include_self", true);
+  const Val src = convert(values, math);
+  Val x = convert(self, math);
   if (!include_self) {
-    Val identity = like(src, *combine == Reducer::multiply ? 1 : 0);
-    if (*combine == Reducer::maximum) identity = infinity_like(src, true);
-    if (*combine == Reducer::minimum) identity = infinity_like(src, false);
-    x = scatter_elements(x, index, identity, dim, Reducer::assign);
+    Val identity = like(src, *reducer == Reducer::multiply ? 1 : 0);
+    if (*reducer == Reducer::maximum) identity = infinity_like(src, true);
+    if (*reducer == Reducer::minimum) identity = infinity_like(src, false);
+    x = combine(x, identity, Reducer::assign);
   }
-  Val y = scatter_elements(x, index, src, dim, *combine);
+  Val y = combine(x, src, *reducer);
   if (mean) {
-    Val count = scatter_elements(like(x, include_self ? 1 : 0), index, like(src, 1), dim, Reducer::add);
+    Val count = combine(like(x, include_self ? 1 : 0), like(src, 1), Reducer::add);
     count = maximum(count, like(count, 1));
     y = is_integer(y.dtype()) ? binary(ir::Op::floor_divide, y, count) : y / count;
   }
-  return reshape(convert(y, self.dtype()), self.shape());
+  return convert(y, self.dtype());
+}
+
+Val scatter_reduce(Lowering& l) {
+  const Val self = l.raw("self"), x = at_least_1d(self), index = at_least_1d(l.raw("index"));
+  if (index.elements() == 0) return self;
+  const int64_t dim = dim_of(l, x);
+  const Val y = reduce_into(l, x, scatter_source(l, index, self.dtype()), [&](const Val& to, const Val& src, Reducer r) {
+    return scatter_elements(to, index, src, dim, r);
+  });
+  return reshape(y, self.shape());
 }
 
 void register_element_indexing(Registry& registry) {
@@ -179,6 +188,15 @@ void register_slice_indexing(Registry& registry) {
     return index_update(l, Reducer::assign, [&](const Val& x, const Val& index, int64_t dim) {
       return reshape(l.raw("source"), with_size(x.shape(), dim, index.elements()));
     });
+  });
+  NEURON_OP("aten::index_reduce", no_promotion(), result(index_update_result), [](Lowering& l) {
+    const Val self = l.raw("self"), x = at_least_1d(self), index = at_least_1d(l.raw("index"));
+    const int64_t dim = dim_of(l, x);
+    if (index.elements() == 0 || x.elements() == 0) return self;
+    const Val source = reshape(l.raw("source"), with_size(x.shape(), dim, index.elements()));
+    const Val y = reduce_into(
+        l, x, source, [&](const Val& to, const Val& src, Reducer r) { return scatter_slices(to, index, src, dim, r); });
+    return reshape(y, self.shape());
   });
   for (const char* name : {"aten::index_fill.int_Scalar", "aten::index_fill.int_Tensor"}) {
     NEURON_OP(name, no_promotion(), result(index_update_result), [](Lowering& l) {

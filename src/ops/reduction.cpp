@@ -1,6 +1,6 @@
 // Sums, means, extremes, logical reductions and arg-reductions.
 //
-// Not supported: median, mode, kthvalue, quantiles; amax, amin, max and min of complex numbers (PyTorch refuses them).
+// Not supported: amax, amin, max and min of complex numbers (PyTorch refuses them).
 #include "ops/registry.h"
 
 namespace neuron::ops {

@@ -136,9 +136,6 @@ int64_t count_true(const at::Tensor& mask) {
   return count;
 }
 
-int64_t capacity_class(int64_t count) {
-  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(count, 16))));
-}
 int64_t capacity_of(int64_t count, int64_t limit) { return std::min<int64_t>(limit, capacity_class(count)); }
 
 // The first `sizes[0]` rows of a dense buffer, whose rows follow each other, as a tensor with a storage of its own and the
@@ -369,6 +366,10 @@ bool prepare_index_put(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
 }
 
 }  // namespace
+
+int64_t capacity_class(int64_t count) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(count, 16))));
+}
 
 Preparation preparation_for(const std::string& op) {
   if (op.starts_with("aten::index.Tensor") || op == "aten::_unsafe_index.Tensor") return &prepare_index;

@@ -14,4 +14,7 @@ using Preparation = bool (*)(const c10::OperatorHandle& op, torch::jit::Stack* s
 // For index, index_put and relatives; nullptr for every other operator.
 Preparation preparation_for(const std::string& op);
 
+// The capacity that results of `count` elements are computed with.
+int64_t capacity_class(int64_t count);
+
 }  // namespace neuron::pytorch

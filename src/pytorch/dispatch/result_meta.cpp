@@ -45,13 +45,14 @@ c10::IValue to_meta(const ArgumentPlan& plan, const c10::IValue& value) {
 
 constexpr int64_t kMaxProbeElements = 1 << 22;
 
-// A CPU tensor of the same sizes and dtype. Inputs share one zero element; written ones have their own memory and strides.
+// A CPU tensor of the same sizes and dtype, full of zeros. Written ones have their own memory and strides; inputs are contiguous
+// where they should be (some kernels insist), and share one element otherwise.
 at::Tensor stand_in(const at::Tensor& t, bool written, int64_t& elements) {
   if (!t.defined() || !t.is_privateuseone()) return t;
   elements += t.numel();
   if (elements > kMaxProbeElements) return t;
   const auto options = t.options().device(at::kCPU);
-  if (!written) return at::zeros({}, options).expand(t.sizes());
+  if (!written) return t.is_contiguous() ? at::zeros(t.sizes(), options) : at::zeros({}, options).expand(t.sizes());
   return at::empty_strided(t.sizes(), t.strides(), options).zero_();
 }
 

@@ -5,8 +5,9 @@
 
 namespace neuron::pytorch {
 
-// For random operators with parameters that have a valid range (normal_, uniform_, bernoulli_, ...): raises PyTorch's error
-// when one is outside. nullptr for every other operator.
+// For random operators with parameters that have a valid range (normal_, uniform_, bernoulli_, ...) for histograms, whose
+// range may come from the values, and for lengths of segments: raises PyTorch's error where CPU does. nullptr for every other
+// operator.
 Preparation value_check_for(const std::string& op);
 
 }  // namespace neuron::pytorch

@@ -72,6 +72,66 @@ def test_every_nan_is_unique_and_zeros_are_equal() -> None:
     assert torch.equal(got[0].cpu().nan_to_num(9), want[0].nan_to_num(9)) and torch.equal(got[1].cpu(), want[1])
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.bfloat16, torch.bool, torch.uint8])
+@pytest.mark.parametrize("shape", [(1,), (40,), (30, 2), (30, 7), (5, 3, 4), (0, 3), (3, 0)])
+@pytest.mark.parametrize("consecutive", [False, True])
+def test_unique_slices(dtype: torch.dtype, shape: tuple[int, ...], consecutive: bool) -> None:
+    torch.manual_seed(0)
+    f = torch.unique_consecutive if consecutive else torch.unique
+    x = torch.randint(0, 2, shape).to(dtype)
+    for layout in (x, x.movedim(0, -1)):
+        for dim in range(layout.dim()):
+            try:
+                expected = f(layout, dim=dim, return_inverse=True, return_counts=True)
+            except RuntimeError as error:
+                with pytest.raises(RuntimeError, match=str(error)):
+                    f(layout.to("neuron"), dim=dim)
+                continue
+            got = f(layout.to("neuron"), dim=dim, return_inverse=True, return_counts=True)
+            for g, want in zip(got, expected, strict=True):
+                assert torch.equal(g.cpu(), want) and g.dtype == want.dtype and g.stride() == want.stride()
+
+
+def test_unique_rows_in_lexicographic_order() -> None:
+    x = torch.tensor([[2.0, -1.0, 5.0], [-3.0, 7.0, 0.0], [2.0, -1.0, 4.0], [2.0, -2.0, 9.0], [2.0, -1.0, 4.0]])
+    assert torch.equal(torch.unique(x.to("neuron"), dim=0).cpu(), torch.unique(x, dim=0))
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 30])
+def test_nonzero_static(size: int) -> None:
+    for x in (torch.arange(12).reshape(3, 4) % 3, torch.tensor(1), torch.zeros(0, 2), torch.eye(4, dtype=torch.bool)):
+        want = torch.ops.aten.nonzero_static(x, size=size, fill_value=-7)
+        got = torch.ops.aten.nonzero_static(x.to("neuron"), size=size, fill_value=-7)
+        assert torch.equal(got.cpu(), want) and got.shape == want.shape
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+def test_bincount(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    for x in (torch.randint(0, 40, (100,)), torch.tensor([16]), torch.arange(17), torch.empty(0)):
+        x = x.to(dtype)
+        for weights in (None, torch.rand(len(x)), torch.randint(0, 9, (len(x),))):
+            for minlength in (0, 20):
+                want = torch.bincount(x, weights, minlength)
+                got = torch.bincount(x.to("neuron"), None if weights is None else weights.to("neuron"), minlength)
+                assert got.dtype == want.dtype and torch.allclose(got.cpu(), want)
+    with pytest.raises(RuntimeError, match="non-negative integral"):
+        torch.bincount(torch.tensor([3, -1]).to("neuron"))
+
+
+def test_histograms_of_values_that_give_no_range_are_refused_in_cpus_words() -> None:
+    x = torch.tensor([[1.0, torch.inf], [2.0, 3.0]]).to("neuron")
+    with pytest.raises(RuntimeError, match=r"torch.histc: range of \[1, inf\] is not finite"):
+        torch.histc(x)
+    with pytest.raises(RuntimeError, match="dimension 1's range .* is not finite"):
+        torch.histogramdd(x, [2, 2])
+    with pytest.raises(RuntimeError, match="min should not exceed max"):
+        torch.histogram(x, 4, range=(3.0, 0.0))
+    with pytest.raises(RuntimeError, match="max must be larger than min"):
+        torch.histc(x, 4, 3, 0)
+    assert torch.equal(torch.histc(x, 4, 0, 4).cpu(), torch.histc(x.cpu(), 4, 0, 4))
+
+
 def test_an_index_by_a_mask_has_the_strides_of_the_cpu() -> None:
     x = torch.randn(5, 3, 4).transpose(1, 2)
     for mask in (torch.tensor([True, False, True, True, False]), x[..., 0] > 0):

@@ -185,14 +185,19 @@ def closer_than_cpu(actual, expected, func, args, kwargs, index) -> bool:
     return bool(good.all())
 
 
+# Operators whose indices may differ where values are equal, with the position of `dim`.
+CHOOSING = {"aten::topk": 2, "aten::sort": 1, "aten::sort.stable": 99, "aten::kthvalue": 2, "aten::mode": 1}
+
+
 def same_choice(name, args, kwargs, actual, expected) -> bool:
     """Of equal elements any may be chosen: the chosen values must agree."""
-    if name not in ("aten::topk", "aten::sort", "aten::sort.stable") or actual.dtype != torch.int64:
+    if name not in CHOOSING or actual.dtype != torch.int64:
         return False
     x = args[0] if args[0].dim() else args[0].reshape(1)
-    position = {"aten::topk": 2, "aten::sort": 1, "aten::sort.stable": 99}[name]
+    position = CHOOSING[name]
     dim = args[position] if len(args) > position else kwargs.get("dim", -1)
-    pick = lambda index: torch.gather(x, dim, index.reshape([1] * (1 - index.dim()) + list(index.shape)))  # noqa: E731
+    along = lambda index: index if index.dim() == x.dim() else index.unsqueeze(dim)  # noqa: E731
+    pick = lambda index: torch.gather(x, dim, along(index))  # noqa: E731
     return torch.equal(pick(actual).nan_to_num(), pick(expected).nan_to_num())
 
 
