@@ -25,6 +25,10 @@ void register_normalization(Registry&);
 void register_attention(Registry&);
 void register_loss(Registry&);
 void register_embedding(Registry&);
+void register_padding(Registry&);
+void register_pooling(Registry&);
+void register_fractional_pooling(Registry&);
+void register_unpooling(Registry&);
 void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
@@ -52,6 +56,10 @@ static constexpr Family kFamilies[] = {
     register_attention,
     register_loss,
     register_embedding,
+    register_padding,
+    register_pooling,
+    register_fractional_pooling,
+    register_unpooling,
     register_random,
     register_optimizer,
     register_foreach,

@@ -22,7 +22,8 @@ DTYPES = [
 UNCOMPARABLE = ("aten::empty", "aten::new_empty", "aten::rand", "aten::bernoulli", "aten::normal", "aten::uniform",
                 "aten::native_dropout", "aten::multinomial", "aten::exponential", "aten::random")  # fmt: skip
 # CPU reads its operands' memory as if they were contiguous: other layouts have no reference.
-CPU_NEEDS_CONTIGUOUS = ("aten::native_group_norm_backward",)
+CPU_NEEDS_CONTIGUOUS = ("aten::native_group_norm_backward", "aten::adaptive_max_pool3d_backward",
+                        "aten::fractional_max_pool2d_backward", "aten::fractional_max_pool3d_backward")  # fmt: skip
 SKIPPED_OPINFOS = {
     "empty": "contents are not defined", "empty_like": "contents are not defined", "new_empty": "contents are not defined",
     "empty_strided": "contents are not defined", "new_empty_strided": "contents are not defined",
