@@ -29,6 +29,8 @@ void register_padding(Registry&);
 void register_pooling(Registry&);
 void register_fractional_pooling(Registry&);
 void register_unpooling(Registry&);
+void register_upsample(Registry&);
+void register_grid_sample(Registry&);
 void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
@@ -60,6 +62,8 @@ static constexpr Family kFamilies[] = {
     register_pooling,
     register_fractional_pooling,
     register_unpooling,
+    register_upsample,
+    register_grid_sample,
     register_random,
     register_optimizer,
     register_foreach,
