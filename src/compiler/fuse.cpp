@@ -20,6 +20,21 @@ constexpr size_t kMaxStores = 40;
 constexpr size_t kMaxSiblingTerms = 48;  // of a region that takes in nodes it shares no value with
 constexpr int64_t kRowsWorthPartitions = 16;
 
+// A gather of at least the whole operand whose windows are not runs of memory: their parts would travel alone, and a dense
+// copy of the operand costs less.
+bool gathers_parts(const ir::Node& gather, const Operand& operand) {
+  const auto& sizes = std::get<ir::GatherAttrs>(gather.attrs).slice_sizes;
+  int64_t elements = 1, run = 1;
+  for (int64_t e : operand.shape) elements *= e;
+  if (gather.types[0].elements() < elements) return false;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    if (sizes[d] == 1) continue;
+    if (operand.view.strides[d] != run) return true;
+    run *= sizes[d];
+  }
+  return false;
+}
+
 bool is_leaf_op(ir::Op op) { return op == ir::Op::parameter || op == ir::Op::constant || op == ir::Op::iota; }
 
 std::vector<int64_t> without_ones(const std::vector<int64_t>& shape) {
@@ -414,6 +429,10 @@ Status Fuser::place_node(int32_t id) {
       continue;
     }
     NEURON_ASSIGN(Operand o, operand(v, false));
+    if (node.op == ir::Op::gather && operands.empty() && gathers_parts(node, o) && is_view_op(graph_.node(v).op)) {
+      NEURON_RETURN_IF_ERROR(materialize(v));
+      NEURON_ASSIGN(o, operand(v, false));
+    }
     operands.push_back(std::move(o));
   }
   const int32_t region = new_region({}, id);

@@ -35,6 +35,12 @@ void register_search(Registry&);
 void register_histogram(Registry&);
 void register_segment_reduce(Registry&);
 void register_embedding_bag(Registry&);
+void register_padding(Registry&);
+void register_pooling(Registry&);
+void register_fractional_pooling(Registry&);
+void register_unpooling(Registry&);
+void register_upsample(Registry&);
+void register_grid_sample(Registry&);
 void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
@@ -72,6 +78,12 @@ static constexpr Family kFamilies[] = {
     register_histogram,
     register_segment_reduce,
     register_embedding_bag,
+    register_padding,
+    register_pooling,
+    register_fractional_pooling,
+    register_unpooling,
+    register_upsample,
+    register_grid_sample,
     register_random,
     register_optimizer,
     register_foreach,

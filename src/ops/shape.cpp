@@ -1,7 +1,5 @@
 // Operators that rearrange elements into a new tensor: cat, stack, pad, flip, roll, tril, triu, repeat, narrow_copy; copies
 // and casts.
-//
-// Not supported: reflection and replication padding.
 #include <algorithm>
 
 #include "ops/registry.h"

@@ -434,7 +434,9 @@ class Case:
 
 
 def is_random(op: Any, sample: Any) -> bool:
-    """Attention with dropout: each device draws its own numbers."""
+    """Attention with dropout, pooling at drawn places: each device draws its own numbers."""
+    if op.name.startswith("nn.functional.fractional_max_pool"):
+        return sample.kwargs.get("_random_samples") is None
     if op.name == "nn.functional.multi_head_attention_forward":
         return sample.args[9] > 0
     return sample.kwargs.get("dropout_p", 0.0) > 0

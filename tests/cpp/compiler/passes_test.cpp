@@ -128,6 +128,22 @@ TEST(Fuse, AProducerWithARegionOfItsOwnIsNoPrologue) {
   EXPECT_EQ(m.regions(off), 2u);
 }
 
+TEST(Fuse, GatherOfManyScatteredWindowsReadsADenseCopy) {
+  const auto regions = [](int64_t rows) {
+    Maker m;
+    Value x = m.in(f32({64, 16})), index = m.in({DType::i64, {rows}});
+    ir::GatherAttrs g;
+    g.offset_dims = {1};
+    g.collapsed_slice_dims = g.start_index_map = {0};
+    g.slice_sizes = {1, 64};
+    g.index_vector_dim = 1;
+    m.out(m.b.gather(m.b.transpose(x, {1, 0}), index, g));
+    return m.regions();
+  };
+  EXPECT_EQ(regions(4), 1u);  // few rows: taken where they lie
+  EXPECT_EQ(regions(16), 2u);
+}
+
 TEST(Fuse, CanBeSwitchedOff) {
   Maker m;
   Value e = m.b.unary(Op::exponential, m.in(f32({100})));

@@ -26,6 +26,9 @@ CPU_NEEDS_CONTIGUOUS = (
     "aten::native_group_norm_backward",
     "aten::_embedding_bag",
     "aten::_embedding_bag_forward_only",
+    "aten::adaptive_max_pool3d_backward",
+    "aten::fractional_max_pool2d_backward",
+    "aten::fractional_max_pool3d_backward",
 )
 SKIPPED_OPINFOS = {
     "empty": "contents are not defined", "empty_like": "contents are not defined", "new_empty": "contents are not defined",
