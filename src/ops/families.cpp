@@ -14,6 +14,7 @@ void register_reduction(Registry&);
 void register_statistics(Registry&);
 void register_cumulative(Registry&);
 void register_matmul(Registry&);
+void register_convolution(Registry&);
 void register_indexing(Registry&);
 void register_advanced_indexing(Registry&);
 void register_shape(Registry&);
@@ -41,6 +42,7 @@ static constexpr Family kFamilies[] = {
     register_statistics,
     register_cumulative,
     register_matmul,
+    register_convolution,
     register_indexing,
     register_advanced_indexing,
     register_shape,
