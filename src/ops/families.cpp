@@ -15,6 +15,7 @@ void register_statistics(Registry&);
 void register_cumulative(Registry&);
 void register_matmul(Registry&);
 void register_convolution(Registry&);
+void register_unfold(Registry&);
 void register_indexing(Registry&);
 void register_advanced_indexing(Registry&);
 void register_shape(Registry&);
@@ -43,6 +44,7 @@ static constexpr Family kFamilies[] = {
     register_cumulative,
     register_matmul,
     register_convolution,
+    register_unfold,
     register_indexing,
     register_advanced_indexing,
     register_shape,

@@ -343,6 +343,7 @@ OPERATORS = [
     "nn.functional.threshold",
     "nn.functional.triplet_margin_loss",
     "nn.functional.triplet_margin_with_distance_loss",
+    "nn.functional.unfold",
     "nonzero",
     "norm",
     "norm.fro",
