@@ -20,6 +20,8 @@ void register_order_statistics(Registry&);
 void register_cumulative(Registry&);
 void register_matmul(Registry&);
 void register_fft(Registry&);
+void register_convolution(Registry&);
+void register_unfold(Registry&);
 void register_indexing(Registry&);
 void register_advanced_indexing(Registry&);
 void register_shape(Registry&);
@@ -63,6 +65,8 @@ static constexpr Family kFamilies[] = {
     register_cumulative,
     register_matmul,
     register_fft,
+    register_convolution,
+    register_unfold,
     register_indexing,
     register_advanced_indexing,
     register_shape,

@@ -1,11 +1,10 @@
-// Operators that PyTorch sends to the device without asking whether it has them: recurrent cells are written out in
-// operators of ours (differentiable as such), convolutions run on the CPU as counted fallbacks until they have a lowering.
+// Operators that PyTorch sends to the device without asking whether it has them, in operators of ours: recurrent cells are
+// written out (differentiable as such), aten::_convolution's form for devices is aten::convolution.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
 #include <torch/library.h>
-
-#include "pytorch/dispatch/fallback.h"
 
 namespace neuron::pytorch {
 namespace {
@@ -32,22 +31,23 @@ std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& input_gates, const
   return {(hx - candidate) * update + candidate, at::Tensor()};
 }
 
-constexpr const char* kNoConvolution = "convolution has no lowering";
-
-void convolution(const c10::OperatorHandle& /*op*/, c10::DispatchKeySet /*keys*/, torch::jit::Stack* stack) {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution", "");
-  run_on_cpu(op, stack, kNoConvolution);
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                       c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                       bool transposed, c10::SymIntArrayRef output_padding, c10::SymInt groups) {
+  return at::convolution_symint(input, weight, bias, stride, padding, dilation, transposed, output_padding,
+                                std::move(groups));
 }
 
 // convolution_backward takes the bias's sizes after the weight; convolution_backward_overrideable does not have them.
-void convolution_backward(const c10::OperatorHandle& from, c10::DispatchKeySet /*keys*/, torch::jit::Stack* stack) {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution_backward", "");
-  const auto first = stack->end() - static_cast<ptrdiff_t>(from.schema().arguments().size());
-  const at::Tensor& weight = first[2].toTensor();
-  const bool transposed = first[6].toBool();
-  const int64_t channels = transposed ? weight.size(1) * first[8].toInt() : weight.size(0);
-  stack->insert(first + 3, c10::IValue(std::vector<int64_t>{channels}));
-  run_on_cpu(op, stack, kNoConvolution);
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Tensor& grad, const at::Tensor& input,
+                                                                    const at::Tensor& weight, c10::SymIntArrayRef stride,
+                                                                    c10::SymIntArrayRef padding,
+                                                                    c10::SymIntArrayRef dilation, bool transposed,
+                                                                    c10::SymIntArrayRef output_padding, c10::SymInt groups,
+                                                                    std::array<bool, 3> output_mask) {
+  const std::array<c10::SymInt, 1> bias_sizes{grad.sym_size(1)};
+  return at::convolution_backward_symint(grad, input, weight, at::OptionalSymIntArrayRef(bias_sizes), stride, padding,
+                                         dilation, transposed, output_padding, std::move(groups), output_mask);
 }
 
 }  // namespace
@@ -55,8 +55,8 @@ void convolution_backward(const c10::OperatorHandle& from, c10::DispatchKeySet /
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_thnn_fused_lstm_cell", lstm_cell);
   m.impl("_thnn_fused_gru_cell", gru_cell);
-  m.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution>());
-  m.impl("convolution_backward_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
+  m.impl("convolution_overrideable", convolution);
+  m.impl("convolution_backward_overrideable", convolution_backward);
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
