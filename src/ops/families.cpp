@@ -22,6 +22,7 @@ void register_matmul(Registry&);
 void register_fft(Registry&);
 void register_convolution(Registry&);
 void register_unfold(Registry&);
+void register_triangular(Registry&);
 void register_indexing(Registry&);
 void register_advanced_indexing(Registry&);
 void register_shape(Registry&);
@@ -30,6 +31,7 @@ void register_view_backward(Registry&);
 void register_factory(Registry&);
 void register_prims(Registry&);
 void register_normalization(Registry&);
+void register_weight_norm(Registry&);
 void register_attention(Registry&);
 void register_loss(Registry&);
 void register_embedding(Registry&);
@@ -67,6 +69,7 @@ static constexpr Family kFamilies[] = {
     register_fft,
     register_convolution,
     register_unfold,
+    register_triangular,
     register_indexing,
     register_advanced_indexing,
     register_shape,
@@ -75,6 +78,7 @@ static constexpr Family kFamilies[] = {
     register_factory,
     register_prims,
     register_normalization,
+    register_weight_norm,
     register_attention,
     register_loss,
     register_embedding,

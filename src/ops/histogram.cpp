@@ -89,22 +89,27 @@ Val tally(const Val& bin, const Val& weight, int64_t bins, DType dtype) {
   return convert(Val(b, b.scatter(zeros.value(), bin.value(), added.value(), s)), dtype);
 }
 
-// --- histc: bins by linear interpolation, each step rounded to the tensor's dtype as CPU does ---
+// --- histc: bins by linear interpolation, each step rounded to the tensor's dtype as CPU does. Integers, which CPU refuses
+// and accelerators accept (transformers count tokens per expert so), in exact integer arithmetic. ---
 
 std::optional<Metas> histc_result(const Lowering& l) {
   const TensorMeta& x = l.meta("self");
-  if (!is_floating(x.dtype) || l.int_("bins", 100) < 1) return std::nullopt;
+  if (is_complex(x.dtype) || x.dtype == DType::boolean || l.int_("bins", 100) < 1) return std::nullopt;
   return one(contiguous_meta(x.dtype, {l.int_("bins", 100)}));
 }
 
 Val histc(Lowering& l) {
   if (!histc_result(l)) return l.unsupported("a histogram of this dtype");
-  const Val x = flatten(l.raw("self"));
-  const DType t = x.dtype(), math = opmath(t);
+  const DType stored = l.meta("self").dtype, t = is_floating(stored) ? stored : DType::i64, math = opmath(t);
+  const Val x = convert(flatten(l.raw("self")), t);
   const int64_t bins = l.int_("bins", 100);
   const Range given{l.scalar("min", t), l.scalar("max", t)}, own = range_of(x);
   const Val unset = eq(given.low, given.high);
   const Range r = widened({where(unset, own.low, given.low), where(unset, own.high, given.high)}, 1);
+  if (!is_floating(t)) {
+    const Val bin = (x - r.low) * static_cast<double>(bins) / (r.high - r.low);
+    return convert(tally(bin_or_outside(x, bin, r.low, r.high, bins), Val(), bins, t), stored);
+  }
   const auto rounded = [&](const Val& v) { return convert(convert(v, t), math); };
   const auto distance = [&](const Val& v) { return rounded(convert(v, math) - convert(r.low, math)); };
   const Val bin = rounded(rounded(distance(x) * static_cast<double>(bins)) / distance(r.high));
