@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 namespace neuron::compiler {
 
@@ -246,6 +247,7 @@ class Tiler {
       target = std::min(most_, std::max(target, e_.extents[e_.rank() - 1]));
     int64_t f = 1;
     int slots = 0;
+    std::optional<size_t> cut;  // the dimension of which only a part is in a tile
     for (size_t d = e_.rank(); d-- > 0 && slots < kMaxSlots;) {
       const int64_t extent = e_.extents[d];
       DimPlan& p = tiling_.dims[d];
@@ -261,10 +263,17 @@ class Tiler {
       if (room >= 2 || f == 1) {
         p = {false, true, choose_chunk(extent, room, std::max<int64_t>(1, most_ / f))};
         ++slots;
+        cut = d;
       }
       break;
     }
     pick_partition([&](size_t d) { return !e_.has_reduced() || e_.reduced[d]; });
+    // The part was chosen to spread over the partitions. Where another dimension does that, equal parts as long as fit.
+    if (cut && !tiling_.dims[*cut].partition && !e_.has_reduced()) {
+      const int64_t extent = e_.extents[*cut], room = std::max<int64_t>(1, target / f);
+      const int64_t parts = (extent + room - 1) / room;
+      tiling_.dims[*cut].chunk = (extent + parts - 1) / parts;
+    }
   }
 
   template <class F>

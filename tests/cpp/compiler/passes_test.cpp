@@ -219,6 +219,21 @@ TEST(Tile, PiecesCoverEveryElementOnce) {
       }
 }
 
+TEST(Tile, RowsBesidePartitionsAreLong) {
+  for (int64_t row : {3000, 4687, 10007}) {
+    Maker m;
+    const Value x = m.in(f32({200, row})), scale = m.in(f32({200}));
+    m.out(m.b.binary(Op::multiply, x, m.b.broadcast_in_dim(scale, {200, row}, {0})));
+    auto program = compile(m.graph);
+    ASSERT_TRUE(program.ok()) << program.status().message();
+    const auto longest = std::max_element(
+        program->tiles.begin(), program->tiles.end(),
+        [](const isa::Tile& a, const isa::Tile& b) { return a.bytes_per_partition < b.bytes_per_partition; });
+    ASSERT_NE(longest, program->tiles.end());
+    EXPECT_GE(longest->bytes_per_partition, 1000 * sizeof(float)) << row;
+  }
+}
+
 TEST(PlanMemory, ScratchOfDisjointLifetimesSharesBytes) {
   Maker m;
   Value x = m.in(f32({256, 256}));
