@@ -160,7 +160,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     # vision
     "vit": classifier_of_images("vision"),
     "dinov2": classifier_of_images("vision"),
-    "swin": classifier_of_images("vision", embed_dim=16, depths=[1, 1], num_heads=[2, 2], window_size=2, drop_path_rate=0.0, without=["num_attention_heads", "num_hidden_layers", "hidden_size"]),
+    "swin": classifier_of_images("vision", embed_dim=16, depths=[1, 1], num_heads=[2, 2], window_size=2, drop_path_rate=0.0, without=["num_attention_heads", "num_hidden_layers", "hidden_size", "head_dim"]),
     "convnext": classifier_of_images("vision", hidden_sizes=[16, 32], depths=[1, 1], num_stages=2),
     "resnet": classifier_of_images("vision", embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], layer_type="basic"),
     "mobilenet_v2": classifier_of_images("vision", depth_multiplier=0.25, finegrained_output=False, classifier_dropout_prob=0.0),
