@@ -30,6 +30,7 @@ void register_search(Registry&);
 void register_histogram(Registry&);
 void register_segment_reduce(Registry&);
 void register_embedding_bag(Registry&);
+void register_vectors(Registry&);
 void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
@@ -62,6 +63,7 @@ static constexpr Family kFamilies[] = {
     register_histogram,
     register_segment_reduce,
     register_embedding_bag,
+    register_vectors,
     register_random,
     register_optimizer,
     register_foreach,
