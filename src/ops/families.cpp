@@ -31,6 +31,7 @@ void register_histogram(Registry&);
 void register_segment_reduce(Registry&);
 void register_embedding_bag(Registry&);
 void register_vectors(Registry&);
+void register_margin_loss(Registry&);
 void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
@@ -64,6 +65,7 @@ static constexpr Family kFamilies[] = {
     register_segment_reduce,
     register_embedding_bag,
     register_vectors,
+    register_margin_loss,
     register_random,
     register_optimizer,
     register_foreach,

@@ -330,6 +330,8 @@ OPERATORS = [
     "nn.functional.mish",
     "nn.functional.mse_loss",
     "nn.functional.multi_head_attention_forward",
+    "nn.functional.multi_margin_loss",
+    "nn.functional.multilabel_margin_loss",
     "nn.functional.multilabel_soft_margin_loss",
     "nn.functional.nll_loss",
     "nn.functional.normalize",
