@@ -36,6 +36,7 @@ void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
 
+// clang-format off
 static constexpr Family kFamilies[] = {
     register_unary,
     register_binary,
@@ -70,6 +71,7 @@ static constexpr Family kFamilies[] = {
     register_optimizer,
     register_foreach,
 };
+// clang-format on
 
 std::span<const Family> families() { return kFamilies; }
 
