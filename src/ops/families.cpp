@@ -45,10 +45,13 @@ void register_fractional_pooling(Registry&);
 void register_unpooling(Registry&);
 void register_upsample(Registry&);
 void register_grid_sample(Registry&);
+void register_vectors(Registry&);
+void register_margin_loss(Registry&);
 void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
 
+// clang-format off
 static constexpr Family kFamilies[] = {
     register_unary,
     register_binary,
@@ -92,10 +95,13 @@ static constexpr Family kFamilies[] = {
     register_unpooling,
     register_upsample,
     register_grid_sample,
+    register_vectors,
+    register_margin_loss,
     register_random,
     register_optimizer,
     register_foreach,
 };
+// clang-format on
 
 std::span<const Family> families() { return kFamilies; }
 

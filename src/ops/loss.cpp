@@ -1,6 +1,6 @@
 // Loss functions that PyTorch does not compose from others, forward and backward.
 //
-// Not supported: ctc_loss, multi_margin_loss, multilabel_margin_loss. Probabilities outside [0, 1] in binary_cross_entropy
+// Not supported: ctc_loss. Probabilities outside [0, 1] in binary_cross_entropy
 // are not reported.
 #include <limits>
 

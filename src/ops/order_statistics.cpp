@@ -2,8 +2,8 @@
 //
 // Not supported: complex numbers, and bool for all but mode (PyTorch refuses them).
 //
-// Among equal values median and nanmedian return the index that CPU does: the one of a stable sort. kthvalue's index is not
-// specified; mode's is the last one, as CPU returns it for up to 16 values.
+// Among equal values median and nanmedian return the index that CPU does: the one of a stable sort (of NaNs alone, the
+// first). kthvalue's index is not specified; mode's is the last one, as CPU returns it for up to 16 values.
 #include <limits>
 
 #include "ops/indexing.h"

@@ -9,7 +9,8 @@ namespace neuron::ops {
 // the last one. i64 [B, n].
 Val run_of_places(const Val& ends, int64_t n);
 
-// Combines rows of `values` [M, I] into the rows of `into` [R, I] that `row` (i64 [M]) names; rows named outside are dropped.
+// Combines rows of `values` [M, I] into the rows of `into` [R, I] that `row` (i64 [M]) names; rows named outside are
+// dropped.
 Val combine_rows(const Val& into, const Val& row, const Val& values, ir::Reducer combine);
 
 }  // namespace neuron::ops

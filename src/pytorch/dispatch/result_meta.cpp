@@ -45,8 +45,8 @@ c10::IValue to_meta(const ArgumentPlan& plan, const c10::IValue& value) {
 
 constexpr int64_t kMaxProbeElements = 1 << 22;
 
-// A CPU tensor of the same sizes and dtype, full of zeros. Written ones have their own memory and strides; inputs are contiguous
-// where they should be (some kernels insist), and share one element otherwise.
+// A CPU tensor of the same sizes and dtype, full of zeros. Written ones have their own memory and strides; inputs are
+// contiguous where they should be (some kernels insist), and share one element otherwise.
 at::Tensor stand_in(const at::Tensor& t, bool written, int64_t& elements) {
   if (!t.defined() || !t.is_privateuseone()) return t;
   elements += t.numel();

@@ -112,6 +112,22 @@ bool check_range(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   return false;
 }
 
+// --- renorm's largest norm ---
+
+bool check_largest_norm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const size_t count = op.schema().arguments().size();
+  const c10::IValue* args = stack->data() + stack->size() - count;
+  if (number(args[3]) >= 0) return false;
+  torch::jit::Stack host(args, args + count);
+  for (c10::IValue& value : host) {
+    if (!value.isTensor()) continue;
+    const at::Tensor t = value.toTensor();
+    value = at::zeros(t.sizes(), t.options().device(at::kCPU));
+  }
+  ask_cpu(op, std::move(host));
+  return false;
+}
+
 // --- lengths of segments ---
 
 // Costs a synchronisation, unless the caller vouches for the lengths.
@@ -146,6 +162,7 @@ Preparation value_check_for(const std::string& op) {
   for (const std::string_view name : kHistograms) {
     if (op.starts_with(name)) return &check_range;
   }
+  if (op == "aten::renorm" || op == "aten::renorm_" || op == "aten::renorm.out") return &check_largest_norm;
   if (op == "aten::segment_reduce") return &check_lengths;
   return nullptr;
 }

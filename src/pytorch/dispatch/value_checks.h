@@ -5,9 +5,9 @@
 
 namespace neuron::pytorch {
 
-// For random operators with parameters that have a valid range (normal_, uniform_, bernoulli_, ...) for histograms, whose
-// range may come from the values, and for lengths of segments: raises PyTorch's error where CPU does. nullptr for every other
-// operator.
+// For random operators with parameters that have a valid range (normal_, uniform_, bernoulli_, ...), histograms, whose range
+// may come from the values, lengths of segments and renorm's largest norm: raises PyTorch's error where CPU does. nullptr
+// for every other operator.
 Preparation value_check_for(const std::string& op);
 
 }  // namespace neuron::pytorch
