@@ -24,6 +24,7 @@ void register_view_backward(Registry&);
 void register_factory(Registry&);
 void register_prims(Registry&);
 void register_normalization(Registry&);
+void register_batch_norm(Registry&);
 void register_attention(Registry&);
 void register_loss(Registry&);
 void register_embedding(Registry&);
@@ -53,6 +54,7 @@ static constexpr Family kFamilies[] = {
     register_factory,
     register_prims,
     register_normalization,
+    register_batch_norm,
     register_attention,
     register_loss,
     register_embedding,
