@@ -1,4 +1,4 @@
-"""Modules that PyTorch routes specially on this device: recurrent cells, convolution, batch norm."""
+"""Modules that PyTorch routes specially on this device: recurrent cells, convolution, batch norm, rrelu."""
 
 from __future__ import annotations
 
@@ -41,3 +41,15 @@ def test_module_and_gradients_equal_cpus(make, shape: tuple[int, ...]) -> None:
 
 def test_recurrent_cells_do_not_fall_back(no_fallback) -> None:
     torch.nn.LSTM(4, 5).to("neuron")(torch.randn(3, 2, 4).to("neuron"))
+
+
+def test_rrelu_keeps_the_slopes_that_it_draws(no_fallback) -> None:
+    x = torch.linspace(-2, 2, 4000).to("neuron").requires_grad_()
+    y = torch.nn.functional.rrelu(x, 0.1, 0.3, training=True)
+    y.sum().backward()
+    slope, negative = (y / x).detach().cpu(), x.detach().cpu() < 0
+    torch.testing.assert_close(x.grad.cpu(), slope)
+    drawn = slope[negative]
+    assert (slope[~negative] == 1).all()
+    assert drawn.min() >= 0.0999 and drawn.max() <= 0.3001
+    assert abs(drawn.mean() - 0.2) < 0.01 and abs(drawn.std() - 0.2 / 12**0.5) < 0.005
