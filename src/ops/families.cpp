@@ -32,6 +32,7 @@ void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
 
+// clang-format off: one line per family
 static constexpr Family kFamilies[] = {
     register_unary,
     register_binary,
@@ -62,6 +63,7 @@ static constexpr Family kFamilies[] = {
     register_optimizer,
     register_foreach,
 };
+// clang-format on
 
 std::span<const Family> families() { return kFamilies; }
 
