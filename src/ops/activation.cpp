@@ -1,6 +1,6 @@
 // Activation functions and their backwards.
 //
-// Not supported: rrelu_with_noise (random), multi_head fused activations.
+// Not supported: multi_head fused activations. rrelu is in random.cpp.
 #include <cmath>
 
 #include "ops/registry.h"

@@ -32,6 +32,7 @@ void register_factory(Registry&);
 void register_prims(Registry&);
 void register_normalization(Registry&);
 void register_weight_norm(Registry&);
+void register_batch_norm(Registry&);
 void register_attention(Registry&);
 void register_loss(Registry&);
 void register_embedding(Registry&);
@@ -51,7 +52,7 @@ void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
 
-// clang-format off
+// clang-format off: one line per family
 static constexpr Family kFamilies[] = {
     register_unary,
     register_binary,
@@ -82,6 +83,7 @@ static constexpr Family kFamilies[] = {
     register_prims,
     register_normalization,
     register_weight_norm,
+    register_batch_norm,
     register_attention,
     register_loss,
     register_embedding,

@@ -1,6 +1,6 @@
 // Layer norm, group norm, rms norm and the softmax family, forward and backward.
 //
-// Not supported: batch and instance norm. Arithmetic is in f32 for f16 and bf16, in the tensor's dtype otherwise.
+// Batch norm is in batch_norm.cpp. Arithmetic is in f32 for f16 and bf16, in the tensor's dtype otherwise.
 #include <limits>
 #include <numeric>
 

@@ -1,5 +1,5 @@
-// Random operators on Philox bits: dropout, bernoulli, uniform, normal, exponential and relatives, integers, permutations,
-// multinomial.
+// Random operators on Philox bits: dropout, rrelu, bernoulli, uniform, normal, exponential and relatives, integers,
+// permutations, multinomial.
 //
 // Not supported: complex normal numbers of generators with explicit mean and std tensors, poisson, binomial, gamma. Numbers
 // differ from CPU's for the same seed (another generator); distributions are the same. Invalid probabilities are not
@@ -129,6 +129,52 @@ void register_dropout(Registry& registry) {
     return training(l) ? element_count(l.meta("input").shape) : 0;
   });
   NEURON_OP("aten::native_dropout_backward", no_promotion(), result(dropout_backward_result), dropout_backward);
+}
+
+// --- rrelu: negative numbers times a random slope, which `noise` keeps for the gradient (1 for the others) ---
+
+bool is_rrelu(const Lowering& l) {
+  const TensorMeta &x = l.meta("self"), &noise = l.meta("noise");
+  return is_floating(x.dtype) && x.dtype != DType::f16 && noise.dtype == x.dtype && noise.shape == x.shape;
+}
+
+std::optional<Metas> rrelu_result(const Lowering& l) {
+  if (!is_rrelu(l)) return std::nullopt;
+  const TensorMeta& x = l.meta("self");
+  return Metas{contiguous_meta(x.dtype, x.shape), l.meta("noise")};
+}
+
+std::vector<Val> rrelu(Lowering& l) {
+  if (!is_rrelu(l)) return {l.unsupported("this form"), Val()};
+  const Val input = l.raw("self"), noise = l.raw("noise"), x = convert(input, opmath(input.dtype()));
+  const DType t = x.dtype();
+  const Val lower = l.scalar("lower", t), upper = l.scalar("upper", t);
+  if (!l.flag("training")) {
+    return {convert(where(le(x, 0), x * ((lower + upper) / 2.0), x), input.dtype()), noise};
+  }
+  const Val drawn = convert(lower + (upper - lower) * uniform01(l, x.shape(), compute_dtype(t)), input.dtype());
+  const Val slope = where(le(x, 0), convert(drawn, t), like(x, 1));
+  return {convert(x * slope, input.dtype()), convert(slope, input.dtype())};
+}
+
+std::optional<Metas> rrelu_backward_result(const Lowering& l) {
+  return pointwise_of({"grad_output", l.flag("training") ? "noise" : "self"})(l);
+}
+
+// Training with one possible slope draws none: as in inference, where the slope's place is the sign of self.
+Val rrelu_backward(Lowering& l) {
+  const Val grad = l.raw("grad_output");
+  const DType t = opmath(grad.dtype());
+  const Val g = convert(grad, t), lower = l.scalar("lower", t), upper = l.scalar("upper", t);
+  const Val fixed = where(gt(convert(l.raw("self"), t), 0), g, g * ((lower + upper) / 2.0));
+  if (!l.flag("training")) return convert(fixed, grad.dtype());
+  return convert(where(gt(upper - lower, 1e-6), g * convert(l.raw("noise"), t), fixed), grad.dtype());
+}
+
+void register_rrelu(Registry& registry) {
+  NEURON_OP("aten::rrelu_with_noise_functional", no_promotion(), result(rrelu_result), rrelu)
+      .uses_rng([](const Lowering& l) { return l.flag("training") ? element_count(l.meta("self").shape) : 0; });
+  NEURON_OP("aten::rrelu_with_noise_backward", no_promotion(), result(rrelu_backward_result), rrelu_backward);
 }
 
 // --- distributions that fill or copy the form of `self` ---
@@ -445,6 +491,7 @@ void register_samples(Registry& registry) {
 
 void register_random(Registry& registry) {
   register_dropout(registry);
+  register_rrelu(registry);
   register_distributions(registry);
   register_creation(registry);
   register_integers(registry);

@@ -223,10 +223,27 @@ void register_copies(Registry& registry) {
   });
 }
 
+// Channel i of group g becomes channel g of group i.
+std::optional<Metas> channel_shuffle_result(const Lowering& l) {
+  const TensorMeta& x = l.meta("self");
+  const int64_t groups = l.int_("groups");
+  if (x.shape.size() < 3 || groups < 1 || x.shape[1] % groups != 0) return std::nullopt;
+  return one({x.dtype, x.shape, strides_for(suggested_format(x.shape, x.strides), x.shape, x.strides)});
+}
+Val channel_shuffle(Lowering& l) {
+  const Val x = l.raw("self");
+  const int64_t groups = l.int_("groups");
+  Shape split = x.shape();
+  split[1] /= groups;
+  split.insert(split.begin() + 1, groups);
+  return reshape(swap_dims(reshape(x, split), 1, 2), x.shape());
+}
+
 }  // namespace
 
 void register_shape(Registry& registry) {
   register_copies(registry);
+  NEURON_OP("aten::channel_shuffle", no_promotion(), result(channel_shuffle_result), channel_shuffle);
   NEURON_OP("aten::cat", promotes(move_rule, {"tensors"}), result(cat_result), cat);
   NEURON_OP("aten::stack", promotes(move_rule, {"tensors"}), result(stack_result), [](Lowering& l) {
     std::vector<Val> parts = l.tensors("tensors");

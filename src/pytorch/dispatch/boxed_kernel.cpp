@@ -157,12 +157,18 @@ void add_inferred_shapes(const OperatorPlan& plan, const c10::IValue* args, Sign
   }
 }
 
-bool on_device(const c10::IValue& value) { return value.isTensor() && value.unsafeToTensorImpl()->device_type() == kNeuron; }
+bool is_undefined(const c10::IValue& value) {
+  return value.isTensor() && value.unsafeToTensorImpl() == c10::UndefinedTensorImpl::singleton();
+}
+bool on_device(const c10::IValue& value) {
+  return value.isTensor() && !is_undefined(value) && value.unsafeToTensorImpl()->device_type() == kNeuron;
+}
 
 // One word per pair (written, other operand) that shares memory; copies operands that only may share (see Sharing::unclear).
 void add_sharing(const OperatorPlan& plan, c10::IValue* args, Signature& signature) {
   const size_t count = plan.arguments.size();
   for (size_t w = 0; w < count; ++w) {
+    if (plan.arguments[w].written && is_undefined(args[w])) args[w] = c10::IValue();  // an optional that is not there
     if (!plan.arguments[w].written || !on_device(args[w])) continue;
     for (size_t i = 0; i < count; ++i) {
       if (plan.arguments[i].kind == ArgumentKind::tensor_list && !args[i].isNone()) {

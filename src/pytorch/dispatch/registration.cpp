@@ -194,6 +194,9 @@ std::unique_ptr<OperatorPlan> make_plan(const c10::OperatorHandle& op, const std
     }
   }
   plan->mutates = !written.empty();
+  if (functional_name != plan->name) {  // functional twins return out= results before the new values of mutated arguments
+    std::stable_partition(written.begin(), written.end(), [&](int w) { return !plan->arguments[w].read; });
+  }
   if (!plan_results(*plan, functional->schema(), written)) return nullptr;
   for (const c10::Argument& argument : functional->schema().arguments()) {
     if (argument.name() == "dtype" && plan->resizes && !has_dtype && argument.real_type()->kind() != TypeKind::TensorType) {

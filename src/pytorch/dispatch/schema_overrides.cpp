@@ -23,8 +23,15 @@ const std::vector<Override>& overrides() {
       {"aten::normal_", "aten::normal_functional", {}},
       {"aten::bernoulli_.float", "aten::bernoulli.p", {}},
       {"aten::_index_put_impl_", "aten::index_put", {}},
+      {"aten::rrelu_with_noise", "aten::rrelu_with_noise_functional", {}},
+      {"aten::rrelu_with_noise.out", "aten::rrelu_with_noise_functional", {}},
+      {"aten::rrelu_with_noise_", "aten::rrelu_with_noise_functional", {}},
       {"aten::native_batch_norm", "aten::_native_batch_norm_legit_functional", {"running_mean", "running_var"}},
+      {"aten::native_batch_norm.out", "aten::_native_batch_norm_legit_functional", {"running_mean", "running_var"}},
+      {"aten::_native_batch_norm_legit.out", "aten::_native_batch_norm_legit_functional", {}},
+      {"aten::_batch_norm_with_update.out", "aten::_batch_norm_with_update_functional", {}},
       {"aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit_functional", {}},
+      {"aten::_batch_norm_with_update", "aten::_batch_norm_with_update_functional", {}},
   };
   return table;
 }

@@ -30,6 +30,11 @@ def run(module: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
     return [out, x.grad, *(p.grad for p in module.parameters())]
 
 
+def layout(t: torch.Tensor) -> list[int]:
+    """The strides that matter: those of size-1 dims depend on which of CPU's kernels ran."""
+    return [stride for size, stride in zip(t.shape, t.stride(), strict=True) if size != 1]
+
+
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("channels_last", [False, True], ids=["contiguous", "channels_last"])
 @pytest.mark.parametrize("name", CASES)
@@ -48,7 +53,7 @@ def test_results_and_gradients_equal_cpus(name: str, channels_last: bool, compil
     for a, b in zip(expected, got, strict=True):
         torch.testing.assert_close(b.cpu(), a, rtol=1e-4, atol=1e-4)
         if not compiled:
-            assert b.stride() == a.stride()
+            assert layout(b) == layout(a)
 
 
 def test_half_precision_is_rounded_once(no_fallback) -> None:

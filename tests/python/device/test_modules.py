@@ -1,11 +1,9 @@
-"""Modules that PyTorch routes specially on this device: recurrent cells, convolution, batch norm."""
+"""Modules that PyTorch routes specially on this device: recurrent cells, convolution, batch norm, rrelu."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-
-import torch_neuronx
 
 
 @pytest.mark.parametrize(
@@ -18,26 +16,29 @@ import torch_neuronx
         (lambda: torch.nn.BatchNorm1d(4), (6, 4)),
     ],
 )
-def test_module_and_gradients_equal_cpus(make, shape: tuple[int, ...]) -> None:
-    before = torch_neuronx.config.fallback()
-    torch_neuronx.config.set_fallback("allow")
-    try:
-        torch.manual_seed(0)
-        host = make()
-        device = make().to("neuron")
-        device.load_state_dict(host.state_dict())
-        x = torch.randn(shape)
-        results = []
-        for module, where in ((host, "cpu"), (device, "neuron")):
-            out = module(x.to(where))
-            out = out[0] if isinstance(out, tuple) else out
-            out.pow(2).sum().backward()
-            results.append([out, *(p.grad for p in module.parameters()), *module.buffers()])
-        for expected, got in zip(*results, strict=True):
-            assert torch.allclose(got.cpu(), expected, atol=1e-4, rtol=1e-4)
-    finally:
-        torch_neuronx.config.set_fallback(before)
+def test_module_and_gradients_equal_cpus(make, shape: tuple[int, ...], no_fallback) -> None:
+    torch.manual_seed(0)
+    host = make()
+    device = make().to("neuron")
+    device.load_state_dict(host.state_dict())
+    x = torch.randn(shape)
+    results = []
+    for module, where in ((host, "cpu"), (device, "neuron")):
+        out = module(x.to(where))
+        out = out[0] if isinstance(out, tuple) else out
+        out.pow(2).sum().backward()
+        results.append([out, *(p.grad for p in module.parameters()), *module.buffers()])
+    for expected, got in zip(*results, strict=True):
+        assert torch.allclose(got.cpu(), expected, atol=1e-4, rtol=1e-4)
 
 
-def test_recurrent_cells_do_not_fall_back(no_fallback) -> None:
-    torch.nn.LSTM(4, 5).to("neuron")(torch.randn(3, 2, 4).to("neuron"))
+def test_rrelu_keeps_the_slopes_that_it_draws(no_fallback) -> None:
+    x = torch.linspace(-2, 2, 4000).to("neuron").requires_grad_()
+    y = torch.nn.functional.rrelu(x, 0.1, 0.3, training=True)
+    y.sum().backward()
+    slope, negative = (y / x).detach().cpu(), x.detach().cpu() < 0
+    torch.testing.assert_close(x.grad.cpu(), slope)
+    drawn = slope[negative]
+    assert (slope[~negative] == 1).all()
+    assert drawn.min() >= 0.0999 and drawn.max() <= 0.3001
+    assert abs(drawn.mean() - 0.2) < 0.01 and abs(drawn.std() - 0.2 / 12**0.5) < 0.005
