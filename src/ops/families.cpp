@@ -31,6 +31,7 @@ void register_fractional_pooling(Registry&);
 void register_unpooling(Registry&);
 void register_upsample(Registry&);
 void register_grid_sample(Registry&);
+void register_distance(Registry&);
 void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
@@ -64,6 +65,7 @@ static constexpr Family kFamilies[] = {
     register_unpooling,
     register_upsample,
     register_grid_sample,
+    register_distance,
     register_random,
     register_optimizer,
     register_foreach,
