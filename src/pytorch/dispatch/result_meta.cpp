@@ -45,13 +45,14 @@ c10::IValue to_meta(const ArgumentPlan& plan, const c10::IValue& value) {
 
 constexpr int64_t kMaxProbeElements = 1 << 22;
 
-// A CPU tensor of the same sizes and dtype. Inputs share one zero element; written ones have their own memory and strides.
+// A CPU tensor of the same sizes and dtype. Inputs share one zero element, unless an operator may ask whether they are
+// contiguous; written ones have their own memory and strides.
 at::Tensor stand_in(const at::Tensor& t, bool written, int64_t& elements) {
   if (!t.defined() || !t.is_privateuseone()) return t;
   elements += t.numel();
   if (elements > kMaxProbeElements) return t;
   const auto options = t.options().device(at::kCPU);
-  if (!written) return at::zeros({}, options).expand(t.sizes());
+  if (!written && !t.is_contiguous()) return at::zeros({}, options).expand(t.sizes());
   return at::empty_strided(t.sizes(), t.strides(), options).zero_();
 }
 
