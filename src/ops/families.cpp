@@ -48,6 +48,7 @@ void register_upsample(Registry&);
 void register_grid_sample(Registry&);
 void register_vectors(Registry&);
 void register_margin_loss(Registry&);
+void register_distance(Registry&);
 void register_random(Registry&);
 void register_optimizer(Registry&);
 void register_foreach(Registry&);  // after the single operators: takes over their scalar requirements
@@ -99,6 +100,7 @@ static constexpr Family kFamilies[] = {
     register_grid_sample,
     register_vectors,
     register_margin_loss,
+    register_distance,
     register_random,
     register_optimizer,
     register_foreach,

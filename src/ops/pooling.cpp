@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "ops/indexing.h"
 #include "ops/tables.h"
@@ -52,6 +51,10 @@ TensorMeta pooled_meta(DType dtype, const Shape& shape, const TensorMeta& like, 
   return {dtype, shape, {last.begin() + 1, last.end()}};
 }
 
+TensorMeta planar_meta(DType dtype, const Shape& shape, const TensorMeta& like, size_t spatial) {
+  return spatial == 2 ? pooled_meta(dtype, shape, like, spatial) : contiguous_meta(dtype, shape);
+}
+
 Val rows_of(const Val& x, size_t spatial) {
   const Shape shape = x.shape(), inner = spatial_of(shape, spatial);
   const int64_t volume = element_count(inner);
@@ -73,10 +76,6 @@ Val position_in_volume(const std::vector<Val>& position, const Shape& volume) {
   Val flat = position[0];
   for (size_t d = 1; d < volume.size(); ++d) flat = flat * static_cast<double>(volume[d]) + position[d];
   return convert(flat, DType::i64);
-}
-
-TensorMeta planar_meta(DType dtype, const Shape& shape, const TensorMeta& like, size_t spatial) {
-  return spatial == 2 ? pooled_meta(dtype, shape, like, spatial) : contiguous_meta(dtype, shape);
 }
 
 namespace {
@@ -311,12 +310,10 @@ std::optional<Metas> maximum_backward_result(const Lowering& l, size_t spatial) 
   if (!is_pooled(x.shape, spatial) || !is_floating(x.dtype) || grad.dtype != x.dtype) return std::nullopt;
   if (indices.dtype != DType::i64 || indices.shape != grad.shape || !is_pooled(grad.shape, spatial)) return std::nullopt;
   if (grad.shape != with_spatial(x.shape, spatial_of(grad.shape, spatial))) return std::nullopt;
-  if (l.has("kernel_size")) {
-    const auto geometry = sliding(l, spatial);
-    if (!geometry || spatial_of(grad.shape, spatial) != counts(*geometry)) return std::nullopt;
-  }
-  if (l.has("kernel_size")) return one(pooled_meta(x.dtype, x.shape, spatial == 2 ? x : grad, spatial));
-  return one(planar_meta(x.dtype, x.shape, x, spatial));
+  if (!l.has("kernel_size")) return one(planar_meta(x.dtype, x.shape, x, spatial));  // adaptive
+  const auto geometry = sliding(l, spatial);
+  if (!geometry || spatial_of(grad.shape, spatial) != counts(*geometry)) return std::nullopt;
+  return one(pooled_meta(x.dtype, x.shape, spatial == 2 ? x : grad, spatial));
 }
 
 void register_rank(Registry& registry, size_t spatial) {

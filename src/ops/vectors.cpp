@@ -1,4 +1,4 @@
-// Vector products and lengths, and hashes: linalg_cross, renorm, channel_shuffle, hash_tensor.
+// Vector products and lengths, and hashes: linalg_cross, renorm, hash_tensor.
 //
 // Not supported: what CPU refuses.
 #include "ops/norms.h"
@@ -52,24 +52,6 @@ Val renorm(Lowering& l) {
   return convert(x * convert(factor, x.dtype()), self.dtype());
 }
 
-// --- channel_shuffle: channels [groups, C / groups] transposed ---
-
-std::optional<Metas> shuffle_result(const Lowering& l) {
-  const TensorMeta& x = l.meta("self");
-  const int64_t groups = l.int_("groups");
-  if (x.shape.size() < 3 || groups <= 0 || x.shape[1] % groups != 0) return std::nullopt;
-  return one({x.dtype, x.shape, strides_for(suggested_format(x.shape, x.strides), x.shape, x.strides)});
-}
-
-Val shuffle(Lowering& l) {
-  const Val x = l.raw("self");
-  Shape split = x.shape();
-  const int64_t groups = l.int_("groups");
-  split[1] /= groups;
-  split.insert(split.begin() + 1, groups);
-  return reshape(swap_dims(reshape(x, split), 1, 2), x.shape());
-}
-
 // --- hash_tensor: the exclusive or of all values as 64-bit integers, floats by the bits of their f64 ---
 
 std::optional<Metas> hash_result(const Lowering& l) {
@@ -93,7 +75,6 @@ Val hash(Lowering& l) {
 void register_vectors(Registry& registry) {
   NEURON_OP("aten::linalg_cross", promotes(same_rule, {"self", "other"}), result(cross_result), cross);
   NEURON_OP("aten::renorm", no_promotion(), result(renorm_result), renorm).structural("p");
-  NEURON_OP("aten::channel_shuffle", no_promotion(), result(shuffle_result), shuffle);
   NEURON_OP("aten::hash_tensor", no_promotion(), result(hash_result), hash);
 }
 

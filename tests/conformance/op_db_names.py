@@ -6,7 +6,6 @@ from __future__ import annotations
 # that no longer falls back in a whole sweep has to leave this list.
 ON_HOST: dict[str, list[str]] = {
     "to be sorted": [
-        "cdist",
         "cholesky",
         "cholesky_inverse",
         "cholesky_solve",
@@ -56,7 +55,6 @@ ON_HOST: dict[str, list[str]] = {
         "matrix_exp",
         "nn.functional.batch_norm.without_cudnn",
         "nn.functional.ctc_loss",
-        "nn.functional.pdist",
         "norm.nuc",
         "ormqr",
         "pca_lowrank",
