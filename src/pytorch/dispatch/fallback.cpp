@@ -38,10 +38,18 @@ std::atomic<FallbackMode>& mode() {
 
 at::Tensor to_cpu(const at::Tensor& t) {
   if (!t.defined() || !t.is_privateuseone()) return t;
-  at::Tensor host = is_dense(t) ? at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kCPU))
-                                : at::empty(t.sizes(), t.options().device(at::kCPU));
-  host.copy_(t);
-  return host;
+  const auto options = t.options().device(at::kCPU);
+  if (is_dense(t) || t.numel() == 0) {
+    at::Tensor host = at::empty_strided(t.sizes(), t.strides(), options);
+    host.copy_(t);
+    return host;
+  }
+  // With gaps or overlaps too the strides stay: operators decide by is_contiguous(), and their gradients decide the same way
+  // again, from the device's tensor (linalg_det factors the transpose of a contiguous matrix).
+  const int64_t extent = extent_bytes(t) / static_cast<int64_t>(t.element_size());
+  const at::Tensor plain = t.resolve_conj().resolve_neg();
+  if (!plain.is_same(t)) return plain.to(options.device());  // lazy bits: dense by now
+  return t.as_strided({extent}, {1}).to(options.device()).as_strided(t.sizes(), t.strides(), 0);
 }
 
 at::Tensor to_device(const at::Tensor& host, c10::DeviceIndex device, const c10::OperatorName& op) {

@@ -89,3 +89,34 @@ def test_fallback_writes_in_place_and_out_results_back() -> None:
         assert torch_neuronx.fallback_count() == 2
     finally:
         torch_neuronx.config.set_fallback(before)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fallback_keeps_strides() -> None:
+    """linalg_det factors a contiguous matrix's transpose and its gradient decides by the same question, asked of the device's
+    tensor: on the CPU a slice must stay one."""
+
+    def gradient(device: str) -> torch.Tensor:
+        torch.manual_seed(0)
+        larger = torch.randn(5, 11).to(device)
+        matrix = larger[:, 1::2].detach().requires_grad_()
+        assert not matrix.is_contiguous()
+        torch.linalg.det(matrix).backward()
+        return matrix.grad.cpu()
+
+    import torch_neuronx
+
+    before = torch_neuronx.config.fallback()
+    torch_neuronx.config.set_fallback("allow")
+    try:
+        torch.testing.assert_close(gradient("neuron"), gradient("cpu"))
+        x = torch.arange(12.0).reshape(3, 4)
+        for view in (
+            lambda t: t[:, ::2],
+            lambda t: t[1:, 1:],
+            lambda t: t[:1].expand(3, 4),
+            lambda t: t.as_strided((2, 3), (1, 1), 2),
+        ):
+            torch.testing.assert_close(torch.linalg.svdvals(view(x.to("neuron"))).cpu(), torch.linalg.svdvals(view(x)))
+    finally:
+        torch_neuronx.config.set_fallback(before)
