@@ -52,8 +52,9 @@ def table(records: list[dict[str, Any]]) -> str:
     lines = [
         "# Operators",
         "",
-        "Every entry of PyTorch's `op_db` that the CPU runs, on device `neuron`: all samples, functional, in-place, `out=` and",
-        "backward, contiguous and transposed, compared with the CPU in value, dtype, shape and strides. Written by",
+        "Every entry of PyTorch's `op_db` that the CPU runs, on device `neuron`: all samples (of 400), functional, in-place, `out=`",
+        "and backward, contiguous and in turn transposed, sliced with neighbours, channels_last and with an offset, compared with",
+        "the CPU in value, dtype, shape, strides and untouched neighbours. Written by",
         "`./dev test --all`; rerun one operator with `./dev test tests/conformance -k NAME`.",
         "",
         f"{datetime.date.today().isoformat()}, {machine()}.",
