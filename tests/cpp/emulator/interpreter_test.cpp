@@ -133,7 +133,9 @@ void expect_same(const std::vector<double>& actual, const std::vector<double>& e
 
 TEST(Conversions, FloatToIntegerTruncatesAndWrapsAsTheHostCastDoes) {
   expect_same(copy(DType::f32, {2.9, -2.9, 300, -1, kNaN}, DType::u8), {2, 254, 44, 255, 0});
-  expect_same(copy(DType::f32, {2.9, -2.9, 1e10, kInf}, DType::i32), {2, -2, 1410065408, 0});
+  expect_same(copy(DType::f32, {2.9, -2.9, 1e10, kInf}, DType::i32), {2, -2, -2147483648.0, -2147483648.0});
+  expect_same(copy(DType::f64, {70000, 3e9, 9007199254740994.0, kNaN}, DType::i16), {4464, 0, 0, 0});
+  expect_same(copy(DType::f64, {-1, 9007199254740994.0, kInf}, DType::u8), {255, 2, 0});
   expect_same(copy(DType::f64, {1e300, -1e300, kNaN, 5.99}, DType::i64),
               {-9223372036854775808.0, -9223372036854775808.0, -9223372036854775808.0, 5});
 }

@@ -79,9 +79,9 @@ TEST_F(Evaluate, KeepsAll64BitsOfIntegers) {
 TEST_F(Evaluate, RoundsNarrowFloatsToNearestEven) {
   EXPECT_EQ(as_floats(b.convert(floats({1 + 0x1p-8, 1 + 3 * 0x1p-8, 3.4e38}), DType::bf16)), (Floats{1, 1 + 0x1p-6, kInf}));
   EXPECT_EQ(as_floats(b.convert(floats({65504, 65520, 0x1p-25}), DType::f16)), (Floats{65504, kInf, 0}));
-  const Floats fp8 = as_floats(b.convert(floats({448, 1000}), DType::f8e4m3fn));
-  EXPECT_EQ(fp8[0], 448);
-  EXPECT_TRUE(std::isnan(fp8[1]));
+  const Floats fp8 = as_floats(b.convert(floats({448, 1000, -kInf, kNan}), DType::f8e4m3fn));
+  EXPECT_EQ((Floats{fp8[0], fp8[1], fp8[2]}), (Floats{448, 448, -448}));
+  EXPECT_TRUE(std::isnan(fp8[3]));
 }
 
 TEST_F(Evaluate, PropagatesNanThroughMaximumAndMinimum) {
