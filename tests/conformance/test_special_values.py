@@ -9,7 +9,7 @@ from collections.abc import Callable
 import op_db_driver
 import pytest
 import torch
-from op_db_names import ON_HOST
+from op_db_names import ON_HOST, RANDOM
 from torch.testing._internal.opinfo.core import BinaryUfuncInfo, UnaryUfuncInfo
 
 HOST = frozenset(name for names in ON_HOST.values() for name in names)
@@ -17,13 +17,25 @@ UFUNCS = [
     name
     for name, op in op_db_driver.operators().items()
     if isinstance(op, UnaryUfuncInfo | BinaryUfuncInfo)
-    and name not in HOST | {"chalf", "__rmod__"}
+    and name not in HOST | RANDOM | {"chalf", "__rmod__"}
     and torch.float32 in op.dtypes
 ]
 # IEEE leaves open which of +0 and -0 is the larger one; CPU's choice differs from kernel to kernel.
-EITHER_ZERO = {"nn.functional.relu", "nn.functional.relu6", "fmax", "fmin", "cummax", "cummin", "unique"}
+# bessel_j1 of the largest numbers is rounding noise around 0.
+EITHER_ZERO = {
+    "nn.functional.relu",
+    "nn.functional.relu6",
+    "fmax",
+    "fmin",
+    "cummax",
+    "cummin",
+    "unique",
+    "special.bessel_j1",
+}
 # CPU's vector kernel gives NaN where the quotient overflows, its scalar one does not.
 QUOTIENT_OVERFLOWS = {"fmod", "remainder"}  # and __rmod__, which is left out
+# CPU's recurrences return an uninitialised value for NaN.
+RECURRENCES = ("special.chebyshev", "special.shifted_chebyshev")
 # Their value depends on the order of the additions when the largest numbers cancel.
 ORDER_MATTERS = {"sum", "mean", "nansum", "nanmean", "cumsum"}
 REDUCTIONS: dict[str, Callable[[torch.Tensor], object]] = {
@@ -79,6 +91,11 @@ def ufunc_differences(name: str, dtype: torch.dtype) -> list[str]:
     if name in QUOTIENT_OVERFLOWS:
         keep = (a / b).abs() < 1e6
         a, b = a[keep], b[keep]
+    if name.startswith(RECURRENCES):
+        a, b = a[~a.isnan()], b[~a.isnan()]
+    if name == "special.zeta":  # of infinities: CPU's sum of infinities
+        finite = a.isfinite() & b.isfinite()
+        a, b = a[finite], b[finite]
     return differences(what, lambda d: op(a.to(d), b.to(d), **moved(d)), signs)
 
 
