@@ -148,7 +148,8 @@ class OutputPlacer {
   // Whether a scratch buffer of `value` would hold the same elements at the same places as a store's output.
   bool same_contents(const Store& scratch, const Store& to_output) const {
     if (scratch.output >= 0 || is_staging(scratch.value)) return false;
-    if (scratch.term != to_output.term || scratch.result != to_output.result || !(scratch.view == to_output.view)) return false;
+    if (scratch.term != to_output.term || scratch.result != to_output.result || !(scratch.view == to_output.view))
+      return false;
     if (scratch.value == to_output.value) return true;
     // A view of the same elements in the output's order; a part of a concatenation has a larger buffer.
     const auto type = [&](ir::Value v) {  // a copied leaf has a name of its own: result 1
@@ -164,8 +165,7 @@ class OutputPlacer {
     std::vector<Store>& stores = plan_.regions[r].stores;
     for (size_t i = 0; i < stores.size(); ++i) {
       if (stores[i].output < 0) continue;
-      auto scratch =
-          std::find_if(stores.begin(), stores.end(), [&](const Store& s) { return same_contents(s, stores[i]); });
+      auto scratch = std::find_if(stores.begin(), stores.end(), [&](const Store& s) { return same_contents(s, stores[i]); });
       if (scratch == stores.end()) continue;
       const int32_t alias = graph_.outputs[static_cast<size_t>(stores[i].output)].alias;
       if (check_alias && alias >= 0 && !may_overwrite(r, stores[i], alias)) continue;

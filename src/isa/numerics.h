@@ -3,8 +3,8 @@
 // Conversions (one rounding, source value -> destination type):
 //   float -> narrower float   round to nearest even; overflow to infinity (e4m3fn: to its largest value); NaN stays NaN
 //   float -> integer          truncate toward zero; NaN and values outside the destination's range give what PyTorch's CPU
-//                             cast gives on x86-64 (base/integer_casts.h): i8, i16, u16 and i32 convert to i32 (out of range =
-//                             0x80000000), the others to i64, then wrap
+//                             cast gives on x86-64 (base/integer_casts.h): i8, i16, u16 and i32 convert to i32 (out of range
+//                             = 0x80000000), the others to i64, then wrap
 //   float -> bool             value != 0 (NaN is true);   integer -> bool  value != 0
 //   integer -> integer        wrap modulo 2^bits;   integer -> float  nearest even from the exact value
 //   complex -> real           the real part;   real -> complex  imaginary part 0
