@@ -288,6 +288,7 @@ class CallBuilder {
     for (size_t i = 0; i < plan_.arguments.size(); ++i) {
       const ArgumentPlan& a = plan_.arguments[i];
       if (a.fits == Fits::anything || a.kind != ArgumentKind::number || args_[i].isNone() || out_->results.empty()) continue;
+      if (value_class_of(args_[i], a.value_classes) >= 0) continue;  // alpha = 1: in the signature, and fits everywhere
       c10::ScalarType type = metas_ && !metas_->empty() && metas_->front() ? to_scalar_type(metas_->front()->dtype)
                                                                            : out_->results.front().type;
       if (a.fits == Fits::compute) type = at::toOpMathType(type);
